@@ -1,0 +1,47 @@
+# The two commands that matter: `make demo` and `make test`. `make help` lists the others.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+PY := .venv/bin/python
+RUN := PATH="$(CURDIR)/.venv/bin:$$PATH"
+export PYTHONPATH := $(CURDIR)
+
+help:  ## show the targets
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+.venv/.stamp: requirements/dev.txt pyproject.toml dev/venv.sh
+	@bash dev/venv.sh
+
+venv: .venv/.stamp  ## make the virtual environment from the hash-locked requirements
+
+check: .venv/.stamp  ## format, lint, types, import contracts, file length, unit tests; under a minute
+	@$(RUN) bash dev/check.sh
+
+fix: .venv/.stamp  ## format the code and mend what the linter can
+	@$(RUN) ruff format -q . && $(RUN) ruff check --fix -q .
+
+test: .venv/.stamp  ## check, then the tests on a control plane with kwok, then one pass on real nodes
+	@$(RUN) bash dev/test.sh
+
+demo: .venv/.stamp  ## build the images, start a cluster, serve one model at two speeds; KEEP=1 leaves it running
+	@$(RUN) $(PY) -m dev.demo $(if $(KEEP),--keep)
+
+generate: .venv/.stamp  ## regenerate the CRD, the install manifest and the reference pages
+	@$(RUN) $(PY) -m dev.generate
+
+verify: .venv/.stamp  ## fail when a generated file differs from its source
+	@$(RUN) $(PY) -m dev.generate --check
+
+cluster-up: .venv/.stamp  ## start the development cluster; NODES=real|kwok|none
+	@$(RUN) $(PY) -m dev.cluster up $(if $(NODES),--nodes $(NODES))
+
+cluster-down: .venv/.stamp  ## stop it and leave nothing behind
+	@$(RUN) $(PY) -m dev.cluster down
+
+cluster-status: .venv/.stamp  ## what runs, and where
+	@$(RUN) $(PY) -m dev.cluster status
+
+lock: .venv/.stamp  ## lock the requirements anew from the *.in files
+	@bash dev/lock.sh
+
+.PHONY: help venv check fix test demo generate verify cluster-up cluster-down cluster-status lock

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# The quick checks: format, lint, types, import contracts, file length, generated files, unit tests with coverage of the pure packages.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+step() { printf '== %s\n' "$1"; }
+step format; ruff format --check -q .
+step lint; ruff check -q .
+step types; mypy --no-error-summary operator/tierwright dev tests
+step imports; PYTHONPATH=operator lint-imports --config pyproject.toml >/tmp/.tierwright-imports.$$ || { cat /tmp/.tierwright-imports.$$; rm -f /tmp/.tierwright-imports.$$; exit 1; }; rm -f /tmp/.tierwright-imports.$$
+step 'file length'; python -m dev.file_length
+step 'generated files'; python -m dev.generate --check
+step 'unit tests'; python -m pytest -q --cov --cov-report= tests/unit
+step 'coverage of the pure packages'
+python -m coverage report --fail-under=100 --skip-covered --include='operator/tierwright/api/*,operator/tierwright/desired/*,operator/tierwright/engines/*,operator/tierwright/hardware/*'

@@ -1,0 +1,99 @@
+"""Scalar types of the API (durations, quantities, decimals, names) with their bounds, and how they turn into numbers."""
+
+import re
+from decimal import Decimal
+from typing import Annotated, Final
+
+from pydantic import BeforeValidator, Field
+
+from tierwright.api.markers import IntOrString
+
+_DURATION_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
+_UNIT_SECONDS: Final = {"ms": Decimal("0.001"), "s": Decimal(1), "m": Decimal(60), "h": Decimal(3600)}
+_QUANTITY: Final = re.compile(r"^([0-9]+(?:\.[0-9]+)?)(Ki|Mi|Gi|Ti|Pi|m|k|M|G|T|P)?$")
+_QUANTITY_FACTOR: Final = {
+    None: Decimal(1),
+    "m": Decimal("0.001"),
+    "k": Decimal(10**3),
+    "M": Decimal(10**6),
+    "G": Decimal(10**9),
+    "T": Decimal(10**12),
+    "P": Decimal(10**15),
+    "Ki": Decimal(2**10),
+    "Mi": Decimal(2**20),
+    "Gi": Decimal(2**30),
+    "Ti": Decimal(2**40),
+    "Pi": Decimal(2**50),
+}
+
+
+def _number_as_text(value: object) -> object:
+    """YAML gives ``cpu: 4`` as a number; the API keeps the text form."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value
+
+
+Duration = Annotated[
+    str, Field(pattern=r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$", max_length=32, examples=["500ms", "5m"])
+]
+"""A Go duration without signs and with the units ms, s, m, h."""
+
+Quantity = Annotated[
+    str,
+    BeforeValidator(_number_as_text),
+    IntOrString(),
+    Field(
+        pattern=r"^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|Pi|m|k|M|G|T|P)?$", max_length=32, examples=["24", "200Gi"]
+    ),
+]
+"""A Kubernetes quantity, without sign and exponent."""
+
+Fraction = Annotated[
+    str, Field(pattern=r"^(0(\.[0-9]{1,6})?|1(\.0{1,6})?)$", max_length=8, examples=["0.95"])
+]
+"""A quoted decimal from 0 to 1."""
+
+PositiveDecimal = Annotated[
+    str, Field(pattern=r"^[0-9]{1,9}(\.[0-9]{1,6})?$", max_length=16, examples=["39.3"])
+]
+"""A quoted decimal, zero or more."""
+
+Percentage = Annotated[
+    str,
+    BeforeValidator(_number_as_text),
+    IntOrString(),
+    Field(pattern=r"^([0-9]{1,4}|[0-9]{1,2}%|100%)$", max_length=4, examples=[1, "25%"]),
+]
+"""A count of pods, or a percentage of them."""
+
+ObjectName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", min_length=1, max_length=253)]
+"""The name of another Kubernetes object (RFC 1123 subdomain)."""
+
+SecretKey = Annotated[str, Field(pattern=r"^[-._a-zA-Z0-9]+$", min_length=1, max_length=253)]
+LabelKey = Annotated[str, Field(min_length=1, max_length=317)]
+LabelValue = Annotated[str, Field(pattern=r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$", max_length=63)]
+
+
+def duration_seconds(text: str) -> float:
+    """Seconds of a duration such as ``1m30s``.
+
+    Raises:
+        ValueError: the text is not a duration of the form that ``Duration`` accepts.
+    """
+    parts = _DURATION_PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"{text!r} is not a duration such as 500ms, 30s, 5m or 1h30m")
+    return float(sum((Decimal(number) * _UNIT_SECONDS[unit] for number, unit in parts), Decimal(0)))
+
+
+def quantity_value(text: str) -> Decimal:
+    """The plain number of a quantity: bytes for ``200Gi``, cores for ``500m``, a count for ``2M``.
+
+    Raises:
+        ValueError: the text is not a quantity of the form that ``Quantity`` accepts.
+    """
+    match = _QUANTITY.match(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a quantity such as 24, 500m or 200Gi")
+    return Decimal(match.group(1)) * _QUANTITY_FACTOR[match.group(2)]

@@ -1,0 +1,54 @@
+"""How many replicas a tier has, and the latency that it promises."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tierwright.api.base import ApiModel
+from tierwright.api.scalars import Duration, Fraction, PositiveDecimal
+
+
+class Objectives(ApiModel):
+    """Latency that the tier promises for each request; needed in modes Auto and Recommend."""
+
+    time_to_first_token: Duration | None = None
+    """From the arrival of a request to its first token."""
+    time_per_output_token: Duration | None = None
+    """Mean time between output tokens of one request."""
+
+
+class ScaleDown(ApiModel):
+    """How carefully replicas are taken away."""
+
+    stabilization: Duration = "10m"
+    """A smaller number must be enough for this long before a replica goes."""
+
+
+class Cost(ApiModel):
+    """What a replica costs."""
+
+    per_replica_hour: PositiveDecimal
+    """Price of one replica for one hour, in the cluster's currency."""
+
+
+class ScalingSpec(ApiModel):
+    """Who sets the number of replicas, and within which bounds."""
+
+    mode: Literal["Auto", "Recommend", "Manual"] = "Manual"
+    """Auto: the operator. Recommend: as Manual, and a recommendation is published. Manual: spec.replicas."""
+    min_replicas: Annotated[int, Field(ge=0, le=1000)] | None = None
+    """Fewest replicas; default 1 in mode Auto, no bound in the others."""
+    max_replicas: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """Most replicas; required in mode Auto."""
+    objectives: Objectives | None = None
+    """Latency objectives; required in modes Auto and Recommend."""
+    attainment: Fraction = "0.95"
+    """Share of requests that must meet all objectives."""
+    cold_start: Duration | None = None
+    """First guess of the time from pod creation to ready; the measured value replaces it."""
+    priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
+    """Who gets devices first when tiers share a pool; higher first."""
+    scale_down: ScaleDown = ScaleDown()
+    """Care when scaling down."""
+    cost: Cost | None = None
+    """Price of a replica."""

@@ -1,0 +1,1 @@
+"""What should exist: the Kubernetes objects that one tier owns, one file per kind."""

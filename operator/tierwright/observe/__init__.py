@@ -1,0 +1,1 @@
+"""What is: the store of live objects and the snapshot that one reconcile reads."""
