@@ -1,0 +1,67 @@
+"""Fixtures for all tests: one cluster and one operator per run, a namespace per test."""
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.kubernetes import Kubernetes
+
+if TYPE_CHECKING:
+    from dev.cluster.cluster import Cluster
+
+    from tests.support.operator_process import OperatorProcess
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator["Cluster"]:
+    """A control plane with kwok nodes; TIERWRIGHT_TEST_CLUSTER names a running one to use instead."""
+    from dev.cluster import cluster as clusters
+
+    if name := os.environ.get("TIERWRIGHT_TEST_CLUSTER"):
+        yield clusters.attach(name)
+        return
+    with clusters.cluster(name=f"test-{os.getpid()}", nodes="kwok") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def admin(cluster: "Cluster") -> Kubernetes:
+    """The cluster's administrator."""
+    return Kubernetes(cluster.kubeconfig)
+
+
+@pytest.fixture(scope="session")
+def crd(admin: Kubernetes) -> None:
+    """The CRD is installed."""
+    from tests.support.operator_process import install_crd
+
+    install_crd(admin)
+
+
+@pytest.fixture(scope="session")
+def operator(
+    cluster: "Cluster", admin: Kubernetes, crd: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator["OperatorProcess"]:
+    """The operator runs under the shipped role, with a resync every few seconds."""
+    from tests.support.operator_process import operator_kubeconfig, running_operator
+
+    folder: Path = tmp_path_factory.mktemp("operator")
+    kubeconfig, user = operator_kubeconfig(admin, cluster.helm, folder)
+    with running_operator(kubeconfig, user, folder, resync_seconds="3") as process:
+        yield process
+
+
+@pytest.fixture
+def k8s(cluster: "Cluster") -> Iterator[Kubernetes]:
+    """A user with a fresh namespace, which is deleted afterwards."""
+    namespace = f"t-{uuid.uuid4().hex[:10]}"
+    user = Kubernetes(cluster.kubeconfig, namespace)
+    user.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    try:
+        yield user
+    finally:
+        user.delete("Namespace", namespace)
