@@ -1,0 +1,107 @@
+"""Says what went wrong between us and the API server, and whether trying again can help (rule 13 of the design)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+
+class Verdict(StrEnum):
+    """What to do after an error."""
+
+    RETRY = "Retry"
+    """Soon again, with backoff: the network, 409, 429, 5xx."""
+    ONCE_PER_RESYNC = "OncePerResync"
+    """Another person must act and nothing tells us when: 401, 403, an absent kind or namespace, 422."""
+    TERMINAL = "Terminal"
+    """Not before the object changes: 400 and the like."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One detail of an answer: which field, which machine-readable reason, and the words."""
+
+    field: str
+    reason: str
+    message: str
+
+
+class KubeError(Exception):
+    """Anything that kept a request from succeeding; ``retry_after`` in seconds when the server named it."""
+
+    retry_after: float | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """What to do about it."""
+        raise NotImplementedError
+
+
+class NetworkError(KubeError):
+    """No usable answer came: connection refused or cut, TLS, DNS, or the request's own time limit."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The network comes back by itself."""
+        return Verdict.RETRY
+
+
+class ApiError(KubeError):
+    """The API server answered with a failure.
+
+    ``status`` is the HTTP status, ``reason`` the machine-readable word (``Conflict``, ``Forbidden``),
+    ``details`` the Status object's details as they came.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(status, reason, message)
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.retry_after = retry_after
+        self.details: Mapping[str, Any] = details or {}
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.status} {self.reason})"
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """The details by field, such as the fields a 422 refuses or the managers a 409 names."""
+        raw = self.details.get("causes") or ()
+        return tuple(
+            Cause(
+                str(cause.get("field") or ""), str(cause.get("reason") or ""), str(cause.get("message") or "")
+            )
+            for cause in raw
+            if isinstance(cause, Mapping)
+        )
+
+    @property
+    def verdict(self) -> Verdict:
+        """What to do about this status."""
+        return verdict_of(self.status)
+
+
+_RETRIED: Final = frozenset({408, 409, 410, 429})
+_ONCE_PER_RESYNC: Final = frozenset({401, 403, 404, 405, 422})
+
+
+def verdict_of(status: int) -> Verdict:
+    """What to do after an answer with this HTTP status.
+
+    403 is also quota, a namespace that ends and a role that may be given back; 404 on a write is an absent kind
+    or namespace: those come right without the tier changing, so they are tried once per resync.
+    """
+    if status >= 500 or status in _RETRIED:
+        return Verdict.RETRY
+    if status in _ONCE_PER_RESYNC:
+        return Verdict.ONCE_PER_RESYNC
+    return Verdict.TERMINAL
