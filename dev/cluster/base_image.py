@@ -22,7 +22,12 @@ PAUSE_IMAGE = "localhost/tierwright-pause:1"
 PYTHON_REPOSITORY = "localhost/tierwright-python"
 _RECIPE = 1  # raise it when a change below must rebuild what is cached
 _OWN_PYTHON = ("python3", "python3-pip", "python3-venv")
-_NOT_IN_IMAGE: tuple[str, ...] = ("./var/cache/apt/*", "./var/lib/apt/lists/*", "./usr/share/doc/*", "./usr/share/man/*")
+_NOT_IN_IMAGE: tuple[str, ...] = (
+    "./var/cache/apt/*",
+    "./var/lib/apt/lists/*",
+    "./usr/share/doc/*",
+    "./usr/share/man/*",
+)
 _NOT_IN_IMAGE += ("./usr/share/locale/*", "./var/log/*", "./proc/*", "./sys/*", "./dev/*", "./tmp/*")
 _NOT_OF_PYTHON = (
     "test",

@@ -18,7 +18,9 @@ def hierarchies(table: str | None = None) -> list[tuple[Path, str]]:
     if table is None:
         table = _MOUNTS.read_text() if _MOUNTS.exists() else ""
     fields = [line.split(" ") for line in table.splitlines()]
-    return [(Path(field[1]), field[2]) for field in fields if len(field) > 2 and field[2] in ("cgroup", "cgroup2")]
+    return [
+        (Path(field[1]), field[2]) for field in fields if len(field) > 2 and field[2] in ("cgroup", "cgroup2")
+    ]
 
 
 def make(tag: str, node: str) -> str:

@@ -62,8 +62,6 @@ def prepare_network(run_dir: Path, cluster: str) -> AddressPlan:
     _run(["ip", "link", "add", plan.node_bridge, "type", "bridge"])
     _run(["ip", "addr", "add", f"{plan.control_plane}/{plan.nodes.prefixlen}", "dev", plan.node_bridge])
     _run(["ip", "link", "set", plan.node_bridge, "up"])
-    # A ClusterIP that no rule answers for ends here and not on the machine's own uplink.
-    _run(["ip", "route", "add", str(plan.services), "dev", plan.node_bridge, "src", str(plan.control_plane)])
     _run(["nft", "-f", "-"], stdin=firewall(plan))
     return plan
 
@@ -81,6 +79,11 @@ def add_node_address(plan: AddressPlan, index: int) -> None:
     """Give the machine the address of node `index`, and let its pods reach themselves through a Service."""
     _run(["ip", "addr", "add", f"{plan.node(index)}/{plan.nodes.prefixlen}", "dev", plan.node_bridge])
     _run(["nft", "-f", "-"], stdin=hairpin_rule(plan, index))
+
+
+def add_service_route(plan: AddressPlan, service_cidr: str) -> None:
+    """Lead ClusterIPs to the nodes' bridge: one that no rule answers for ends there, not on the machine's uplink."""
+    _run(["ip", "route", "add", service_cidr, "dev", plan.node_bridge, "src", str(plan.control_plane)])
 
 
 def firewall(plan: AddressPlan) -> str:

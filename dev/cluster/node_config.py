@@ -193,7 +193,13 @@ def corefile(plan: AddressPlan, kubeconfig: Path, domain: str) -> str:
 
 
 def kubelet_argv(
-    program: Path, plan: AddressPlan, index: int, files: NodeFiles, name: str, labels: Mapping[str, str], kubeconfig: Path
+    program: Path,
+    plan: AddressPlan,
+    index: int,
+    files: NodeFiles,
+    name: str,
+    labels: Mapping[str, str],
+    kubeconfig: Path,
 ) -> Sequence[str]:
     """The kubelet's command line: what its configuration file cannot say."""
     return [
