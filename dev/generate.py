@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from dev import chart
 from tierwright.api.crd import crd_yaml
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -26,7 +27,9 @@ class Generated:
 # In order: a file may be made from those above it. The chart renders its copy of the CRD and the install manifest.
 FILES: Final[tuple[Generated, ...]] = (
     Generated("crds/tierwright.dev_inferencetiers.yaml", crd_yaml),
-    Generated("charts/tierwright/crds/tierwright.dev_inferencetiers.yaml", crd_yaml),
+    Generated("charts/tierwright/templates/crd-inferencetiers.yaml", chart.crd_template),
+    Generated("charts/tierwright/files/rbac.yaml", chart.rbac_data),
+    Generated("manifests/install.yaml", chart.install_manifest),
 )
 
 

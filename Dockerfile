@@ -1,0 +1,49 @@
+# Images of Tierwright. Targets: operator.
+#
+# The base is an argument, so that a mirror or a digest can be given:
+#   docker build --target operator --build-arg PYTHON_IMAGE=python:3.12-slim@sha256:... .
+# Any image with CPython >= 3.11, its venv module and pip will do; both stages must use the same.
+ARG PYTHON_IMAGE=python:3.12-slim
+
+FROM ${PYTHON_IMAGE} AS operator-build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
+WORKDIR /build
+# The environment never holds pip: the base image's own installs into it from outside.
+RUN python3 -m venv --without-pip /opt/tierwright
+COPY requirements/operator.txt requirements/
+RUN python3 -m pip --python /opt/tierwright/bin/python install --require-hashes -r requirements/operator.txt
+# The build backend comes from the lock file too, in an environment that stays behind.
+COPY requirements/dev.txt requirements/
+RUN awk '/^[^ #]/ { keep = /^setuptools==/ } keep' requirements/dev.txt > requirements/build.txt \
+    && python3 -m venv /opt/build \
+    && /opt/build/bin/python -m pip install --require-hashes -r requirements/build.txt
+COPY pyproject.toml README.md LICENSE ./
+COPY operator/ operator/
+RUN /opt/build/bin/python -m pip wheel --no-deps --no-build-isolation --wheel-dir dist . \
+    && python3 -m pip --python /opt/tierwright/bin/python install --no-deps --no-index dist/*.whl
+
+FROM ${PYTHON_IMAGE} AS operator
+LABEL org.opencontainers.image.title="Tierwright operator" \
+      org.opencontainers.image.description="Serves one LLM at several speeds on Kubernetes" \
+      org.opencontainers.image.licenses="Apache-2.0"
+# No installer in what runs: pip, setuptools and their bundled copies go (Debian's and CPython's places).
+RUN rm -rf /usr/local/bin/pip* /usr/bin/pip* \
+        /usr/local/lib/python3*/ensurepip /usr/lib/python3*/ensurepip \
+        /usr/local/lib/python3*/site-packages/pip* /usr/lib/python3/dist-packages/pip* \
+        /usr/local/lib/python3*/site-packages/setuptools* /usr/lib/python3/dist-packages/setuptools* \
+        /usr/local/lib/python3*/site-packages/wheel* /usr/lib/python3/dist-packages/wheel* \
+    && printf 'tierwright:x:65532:65532:Tierwright:/nonexistent:/usr/sbin/nologin\n' >> /etc/passwd \
+    && printf 'tierwright:x:65532:\n' >> /etc/group
+COPY --from=operator-build /opt/tierwright /opt/tierwright
+# USER as an environment variable: kopf asks for the user's name, which a uid given at run time (OpenShift) has not.
+ENV PATH=/opt/tierwright/bin:/usr/local/bin:/usr/bin:/bin \
+    USER=tierwright \
+    HOME=/nonexistent \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONFAULTHANDLER=1
+WORKDIR /
+USER 65532:65532
+EXPOSE 8080
+ENTRYPOINT ["tierwright"]
+CMD ["operator"]

@@ -1,0 +1,53 @@
+{{/* The part that all names share: the release's name, with the chart's name in it once. */}}
+{{- define "tierwright.fullname" -}}
+{{- $name := .Values.nameOverride | default .Chart.Name -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "tierwright.operatorName" -}}
+{{ include "tierwright.fullname" . }}-operator
+{{- end -}}
+
+{{/* Names of cluster-scoped objects: several namespaced installs may share one release name. */}}
+{{- define "tierwright.clusterName" -}}
+{{ include "tierwright.operatorName" . }}{{ if .Values.watchNamespaces }}-{{ .Release.Namespace }}{{ end }}
+{{- end -}}
+
+{{- define "tierwright.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{ .Values.serviceAccount.name | default (include "tierwright.operatorName" .) }}
+{{- else -}}
+{{ required "serviceAccount.name: say which ServiceAccount to use, or set serviceAccount.create to true" .Values.serviceAccount.name }}
+{{- end -}}
+{{- end -}}
+
+{{/* What the Deployment and the Service select by. Immutable: never change it. */}}
+{{- define "tierwright.operatorSelector" -}}
+app.kubernetes.io/name: tierwright
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: operator
+{{- end -}}
+
+{{- define "tierwright.labels" -}}
+{{ include "tierwright.operatorSelector" . }}
+app.kubernetes.io/part-of: tierwright
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- define "tierwright.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{ .repository }}@{{ .digest }}
+{{- else -}}
+{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,95 @@
+"""What the operator may do: one table of kinds and verbs, from which the chart's roles are generated.
+
+Every row is used by the code and says by what; end-to-end tests run under these roles alone. There is no row for
+Secrets on purpose: they are referenced in pods and read by the kubelet, never by the operator.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import groupby
+from typing import Final
+
+
+class Scope(StrEnum):
+    """Where a permission is given."""
+
+    WATCHED = "watched"
+    """In the namespaces whose tiers are served: all of them, or those of `watchNamespaces`."""
+    CLUSTER = "cluster"
+    """Objects that have no namespace. The operator works without, and then explains less."""
+
+
+READ: Final = ("get", "list", "watch")
+OWN: Final = ("get", "list", "watch", "create", "patch", "delete")
+"""Children: server-side apply is `patch`, and `create` where the object is not there yet."""
+
+
+@dataclass(frozen=True)
+class Permission:
+    """One kind and what may be done with it; `resource` is the plural name, with `/subresource` where one is meant."""
+
+    group: str
+    resource: str
+    verbs: tuple[str, ...]
+    why: str
+    scope: Scope = Scope.WATCHED
+
+
+PERMISSIONS: Final[tuple[Permission, ...]] = (
+    Permission("tierwright.dev", "inferencetiers", READ, "the tiers to serve"),
+    Permission("tierwright.dev", "inferencetiers/status", ("patch",), "conditions and numbers"),
+    Permission(
+        "tierwright.dev",
+        "inferencetiers/finalizers",
+        ("update",),
+        "blockOwnerDeletion on children, where the cluster checks it (OwnerReferencesPermissionEnforcement)",
+    ),
+    Permission("apps", "deployments", OWN, "the workload of a tier"),
+    Permission("", "services", OWN, "the address of a tier"),
+    Permission("", "serviceaccounts", OWN, "the identity of a tier's pods"),
+    Permission("", "persistentvolumeclaims", OWN, "cache volumes"),
+    Permission("policy", "poddisruptionbudgets", OWN, "drains take one pod at a time"),
+    Permission("networking.k8s.io", "networkpolicies", OWN, "who may reach the pods"),
+    Permission("", "pods", READ, "status is computed from live pods"),
+    Permission("", "events", ("create", "patch"), "transitions of a tier's conditions"),
+    Permission(
+        "autoscaling", "horizontalpodautoscalers", READ, "a second scaler of one workload is a conflict"
+    ),
+    Permission("", "nodes", READ, "whether the node pool has any node", Scope.CLUSTER),
+    Permission("storage.k8s.io", "storageclasses", READ, "whether a volume's class exists", Scope.CLUSTER),
+)
+
+VIEW: Final[tuple[Permission, ...]] = (
+    Permission("tierwright.dev", "inferencetiers", READ, "people with the cluster's role `view`"),
+    Permission("tierwright.dev", "inferencetiers/status", ("get",), "people with the cluster's role `view`"),
+    Permission("tierwright.dev", "inferencetiers/scale", ("get",), "people with the cluster's role `view`"),
+)
+"""What the chart adds to the cluster's roles view, edit and admin."""
+
+EDIT: Final[tuple[Permission, ...]] = (
+    Permission(
+        "tierwright.dev",
+        "inferencetiers",
+        ("create", "update", "patch", "delete", "deletecollection"),
+        "people with the cluster's roles `edit` and `admin`",
+    ),
+    Permission(
+        "tierwright.dev", "inferencetiers/scale", ("update", "patch"), "kubectl scale by the same people"
+    ),
+)
+"""What the chart adds to the cluster's roles edit and admin."""
+
+
+def policy_rules(permissions: Iterable[Permission]) -> list[dict[str, list[str]]]:
+    """The rules of a Role: permissions of one API group with equal verbs share a rule, in a fixed order."""
+    ordered = sorted(permissions, key=lambda each: (each.group, each.verbs, each.resource))
+    return [
+        {"apiGroups": [group], "resources": [each.resource for each in members], "verbs": list(verbs)}
+        for (group, verbs), members in groupby(ordered, key=lambda each: (each.group, each.verbs))
+    ]
+
+
+def permissions_of(scope: Scope) -> tuple[Permission, ...]:
+    """The rows of one scope."""
+    return tuple(each for each in PERMISSIONS if each.scope is scope)
