@@ -20,7 +20,7 @@ _WANTED_SYSCTLS = {
     "fs.inotify.max_user_instances": 1024,
     "fs.inotify.max_user_watches": 65536,
 }
-_KUBELET_SYSCTLS = (
+_SYSCTLS_OF_DAEMONS = (
     "vm.overcommit_memory",
     "vm.panic_on_oom",
     "kernel.panic",
@@ -28,6 +28,9 @@ _KUBELET_SYSCTLS = (
     "kernel.keys.root_maxkeys",
     "kernel.keys.root_maxbytes",
     "net.ipv4.conf.all.route_localnet",
+    "net.netfilter.nf_conntrack_max",
+    "net.netfilter.nf_conntrack_tcp_timeout_established",
+    "net.netfilter.nf_conntrack_tcp_timeout_close_wait",
 )
 
 
@@ -51,7 +54,7 @@ def prepare_network(run_dir: Path, cluster: str) -> AddressPlan:
             "goes with `nft delete table ip kube-proxy; nft delete table ip6 kube-proxy`)"
         )
     plan = choose(f"{cluster}:{run_dir}", _networks_in_use())
-    names = {*_WANTED_SYSCTLS, *_KUBELET_SYSCTLS}
+    names = {*_WANTED_SYSCTLS, *_SYSCTLS_OF_DAEMONS}
     before = {name: value for name in sorted(names) if (value := read_sysctl(name)) is not None}
     run_dir.mkdir(parents=True, exist_ok=True)
     state = {"tag": plan.tag, "network": str(plan.network), "sysctls": before}

@@ -162,7 +162,7 @@ def kube_proxy_config(
         "nodePortAddresses": [str(plan.nodes)],
         "healthzBindAddress": f"127.0.0.1:{health_port}",
         "metricsBindAddress": f"127.0.0.1:{metrics_port}",
-        "conntrack": {"maxPerCore": 0, "min": 0},
+        "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
     }
     return json.dumps(config, indent=1)
 
