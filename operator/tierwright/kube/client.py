@@ -1,27 +1,139 @@
-"""Speaks with the API server: five verbs over plain dicts, every request bounded in time."""
+"""Speaks with the API server over HTTP: one identity, one TLS context, every request bounded in time.
 
+The ``kubernetes`` package gives the credentials and the transport; its typed models are not used. Proxies and
+certificate authorities come from the kubeconfig or the service account alone: variables such as HTTPS_PROXY,
+SSL_CERT_FILE and REQUESTS_CA_BUNDLE, meant for other programs, do not turn requests to the cluster elsewhere.
+"""
+
+import asyncio
+import json
+import logging
+import ssl
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode
 
-from tierwright.kube.resources import Object, ObjectRef, ResourceKind
+import aiohttp
+from kubernetes.aio import config as kube_config
+from kubernetes.aio.client import ApiClient, Configuration
 
-PatchType = Literal["application/merge-patch+json", "application/json-patch+json"]
-Propagation = Literal["Background", "Foreground", "Orphan"]
+from tierwright.kube.errors import ApiError, KubeError, NetworkError
+from tierwright.kube.resources import Object, ObjectRef, ResourceKind, kind_of, ref_of
+from tierwright.kube.verbs import KubeClient as KubeClient
+from tierwright.kube.verbs import Objects, PatchType, Propagation
+from tierwright.telemetry.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+SERVICE_ACCOUNT_TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+APPLY_TYPE: Final = "application/apply-patch+yaml"
+LIST_TIMEOUT_FACTOR: Final = 1.8
+"""A page of a list may take longer than a single object, yet stays below the lease's renew deadline."""
+MAX_LIST_RESTARTS: Final = 3
+SHOWN_ERROR_CHARS: Final = 300
+
+
+class CredentialsError(Exception):
+    """No usable way to the API server is configured; the message says what was tried."""
 
 
 @dataclass(frozen=True)
-class Listing:
-    """All objects of one list, and the version of the whole at which they were read."""
+class Connection:
+    """What another HTTP session needs to be the same user at the same server."""
 
-    items: list[Object]
-    resource_version: str
+    server: str
+    headers: Mapping[str, str]
+    ssl_context: ssl.SSLContext
+    proxy: str | None
 
 
-class KubeClient(Protocol):
-    """The verbs that the operator uses. All raise ApiError and NetworkError; objects are plain dicts."""
+async def load_configuration(kubeconfig: str) -> Configuration:
+    """Credentials from the named kubeconfig (several paths may be joined by ``:``), else the pod's service account,
+    else the user's default kubeconfig.
+
+    Raises CredentialsError.
+    """
+    configuration = Configuration(client_session_kwargs={"trust_env": False})
+    # The certificates of many clusters lack an authority key identifier, which Python 3.13 asks for by default.
+    configuration.disable_strict_ssl_verification = True
+    try:
+        if not kubeconfig and SERVICE_ACCOUNT_TOKEN.exists():
+            kube_config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        else:
+            await kube_config.load_kube_config(  # type: ignore[no-untyped-call]
+                config_file=kubeconfig or None, client_configuration=configuration, persist_config=False
+            )
+    except (kube_config.ConfigException, OSError, ValueError, KeyError, TypeError) as error:
+        tried = (
+            f"kubeconfig {kubeconfig!r}" if kubeconfig else "the service account and the default kubeconfig"
+        )
+        raise CredentialsError(f"no credentials for the API server from {tried}: {error}") from error
+    return configuration
+
+
+class HttpKubeClient:
+    """KubeClient over HTTP. Create it with ``await HttpKubeClient.connect(...)`` inside the event loop."""
+
+    def __init__(
+        self, api: ApiClient, *, kubeconfig: str, timeout: float, user_agent: str, metrics: Metrics | None
+    ) -> None:
+        """Use ``connect`` instead."""
+        self._api = api
+        self._kubeconfig = kubeconfig
+        self._timeout = timeout
+        self._user_agent = user_agent
+        self._metrics = metrics
+        self._refreshing = asyncio.Lock()
+        api.user_agent = user_agent
+
+    @classmethod
+    async def connect(
+        cls,
+        kubeconfig: str = "",
+        *,
+        timeout: float = 5.0,  # noqa: ASYNC109 - a property of the client, not of this call
+        user_agent: str = "tierwright",
+        metrics: Metrics | None = None,
+    ) -> "HttpKubeClient":
+        """Load credentials and make a client; nothing is sent yet.
+
+        ``timeout`` in seconds bounds each request. Raises CredentialsError.
+        """
+        configuration = await load_configuration(kubeconfig)
+        return cls(
+            ApiClient(configuration),
+            kubeconfig=kubeconfig,
+            timeout=timeout,
+            user_agent=user_agent,
+            metrics=metrics,
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._api.close()  # type: ignore[no-untyped-call]
+
+    async def connection(self, *, refresh: bool = False) -> Connection:
+        """The identity for another session; ``refresh`` reads the credentials anew first."""
+        if refresh:
+            await self._refresh()
+        configuration = self._api.configuration
+        settings = (await configuration.auth_settings()).get("BearerToken")
+        headers = {"User-Agent": self._user_agent}
+        if settings and settings["value"]:
+            headers["Authorization"] = settings["value"]
+        return Connection(configuration.host, headers, self._api.rest_client.ssl_context, configuration.proxy)
 
     async def get(self, ref: ObjectRef) -> Object | None:
-        """One object; None when it does not exist."""
+        """See KubeClient."""
+        try:
+            return await self._request("GET", "get", ref.kind, ref.kind.path(ref.namespace, ref.name))
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
 
     async def list(
         self,
@@ -31,22 +143,44 @@ class KubeClient(Protocol):
         label_selector: str = "",
         field_selector: str = "",
         limit: int = 500,
-    ) -> list[Object]:
-        """All objects that match, read in pages of ``limit``; in every namespace when none is given.
+    ) -> Objects:
+        """See KubeClient."""
+        query = {"limit": str(limit)}
+        if label_selector:
+            query["labelSelector"] = label_selector
+        if field_selector:
+            query["fieldSelector"] = field_selector
+        for attempt in range(1, MAX_LIST_RESTARTS + 1):
+            try:
+                return await self._list_pages(kind, namespace, query)
+            except ApiError as error:
+                # The server forgot the snapshot between two pages: only a list from the start is consistent.
+                if error.status != 410 or attempt == MAX_LIST_RESTARTS:
+                    raise
+        raise AssertionError("unreachable")
 
-        apiVersion and kind are filled in on each item (lists leave them out).
-        """
-
-    async def list_all(
-        self,
-        kind: ResourceKind,
-        namespace: str | None = None,
-        *,
-        label_selector: str = "",
-        field_selector: str = "",
-        limit: int = 500,
-    ) -> Listing:
-        """The same with the version of the whole list."""
+    async def _list_pages(
+        self, kind: ResourceKind, namespace: str | None, query: Mapping[str, str]
+    ) -> Objects:
+        items: Objects = []
+        page_query = dict(query)
+        while True:
+            page = await self._request(
+                "GET",
+                "list",
+                kind,
+                kind.path(namespace),
+                page_query,
+                timeout=self._timeout * LIST_TIMEOUT_FACTOR,
+            )
+            for item in page.get("items") or ():
+                item.setdefault("apiVersion", kind.api_version)
+                item.setdefault("kind", kind.kind)
+                items.append(item)
+            more = (page.get("metadata") or {}).get("continue")
+            if not more:
+                return items
+            page_query["continue"] = more
 
     async def apply(
         self,
@@ -59,25 +193,134 @@ class KubeClient(Protocol):
         dry_run: bool = False,
         strict: bool = False,
     ) -> Object:
-        """Server-side apply by ``manager``, creation included; ``strict`` refuses unknown and repeated fields (400).
-
-        ``kind`` is needed only for kinds of our own. A ``metadata.uid`` in the manifest makes it a 409 when the
-        object is gone or another. With ``force`` false a field owned by another manager is a 409 whose causes
-        name field and manager.
-        """
+        """See KubeClient."""
+        ref = ref_of(manifest, kind or kind_of(manifest))
+        query = {
+            "fieldManager": manager,
+            "force": "true" if force else "false",
+            "fieldValidation": "Strict" if strict else "Warn",
+        }
+        if dry_run:
+            query["dryRun"] = "All"
+        path = ref.kind.path(ref.namespace, ref.name, subresource)
+        return await self._request("PATCH", "apply", ref.kind, path, query, manifest, APPLY_TYPE)
 
     async def patch(
         self,
         ref: ObjectRef,
-        body: Object | list[Object],
+        body: Object | Objects,
         *,
         content_type: PatchType = "application/merge-patch+json",
         manager: str | None = None,
         subresource: str | None = None,
     ) -> Object:
-        """Changes an existing object; ApiError 404 when there is none."""
+        """See KubeClient."""
+        query = {"fieldManager": manager} if manager else {}
+        path = ref.kind.path(ref.namespace, ref.name, subresource)
+        return await self._request("PATCH", "patch", ref.kind, path, query, body, content_type)
 
     async def delete(
         self, ref: ObjectRef, *, uid: str | None = None, propagation: Propagation = "Background"
     ) -> bool:
-        """Deletes an object; False when it did not exist. With ``uid`` only that very object (else ApiError 409)."""
+        """See KubeClient."""
+        options: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
+        if uid is not None:
+            options["preconditions"] = {"uid": uid}
+        try:
+            await self._request(
+                "DELETE", "delete", ref.kind, ref.kind.path(ref.namespace, ref.name), {}, options
+            )
+        except ApiError as error:
+            if error.status == 404:
+                return False
+            raise
+        return True
+
+    async def _request(
+        self,
+        method: str,
+        verb: str,
+        kind: ResourceKind,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Object | Objects | None = None,
+        content_type: str = "application/json",
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - one bound for the request and the body
+    ) -> Object:
+        url = f"{path}?{urlencode(query)}" if query else path
+        started = time.monotonic()
+        code = 0
+        try:
+            code, headers, raw = await self._send(method, url, body, content_type, timeout or self._timeout)
+            if code == 401:
+                # Nothing was done, and the token may just have been replaced: once more with fresh credentials.
+                await self._refresh()
+                code, headers, raw = await self._send(
+                    method, url, body, content_type, timeout or self._timeout
+                )
+        finally:
+            if self._metrics is not None:
+                self._metrics.api_requests.labels(verb, kind.kind, str(code)).inc()
+                self._metrics.api_seconds.labels(verb).observe(time.monotonic() - started)
+        if code >= 400:
+            raise _error_of(code, headers, raw, f"{verb} {path}")
+        for warning in headers.getall("Warning", []):
+            log.debug("the API server warns about %s %s: %s", verb, path, warning)
+        try:
+            answer: Object = json.loads(raw)
+        except ValueError as error:
+            raise NetworkError(f"{verb} {path}: the answer is no JSON: {error}") from error
+        return answer
+
+    async def _send(
+        self, method: str, url: str, body: Object | Objects | None, content_type: str, limit: float
+    ) -> tuple[int, Any, bytes]:
+        headers = {"Accept": "application/json", "Content-Type": content_type}
+        try:
+            verb, address, headers, payload, _ = await self._api.param_serialize(
+                method, url, header_params=headers, body=body, auth_settings=["BearerToken"]
+            )
+            async with asyncio.timeout(limit):
+                response = await self._api.call_api(
+                    verb,
+                    address,
+                    header_params=headers,
+                    body=payload,
+                    _request_timeout=aiohttp.ClientTimeout(total=limit),
+                )
+                raw: bytes = await response.read()  # type: ignore[no-untyped-call]
+                return response.status, response.headers, raw
+        except TimeoutError as error:
+            raise NetworkError(f"{method} {url}: no answer within {limit:g} s") from error
+        except (aiohttp.ClientError, OSError, ssl.SSLError) as error:
+            raise NetworkError(f"{method} {url}: {type(error).__name__}: {error}") from error
+
+    async def _refresh(self) -> None:
+        async with self._refreshing:
+            try:
+                fresh = await load_configuration(self._kubeconfig)
+            except CredentialsError as error:
+                log.warning("credentials could not be read again: %s", error)
+                return
+            self._api.configuration.api_key = fresh.api_key
+            self._api.configuration.refresh_api_key_hook = fresh.refresh_api_key_hook
+
+
+def _error_of(code: int, headers: Mapping[str, str], raw: bytes, what: str) -> KubeError:
+    """The error that a failure answer stands for; the body may be no JSON when a proxy answered."""
+    try:
+        status = json.loads(raw)
+    except ValueError:
+        status = None
+    if not isinstance(status, dict):
+        status = {"message": raw[:SHOWN_ERROR_CHARS].decode("utf-8", "replace").strip()}
+    details = status.get("details") or {}
+    retry_after = headers.get("Retry-After") or details.get("retryAfterSeconds")
+    try:
+        seconds = float(retry_after) if retry_after else None
+    except ValueError:
+        seconds = None
+    reason = str(status.get("reason") or "Unknown")
+    message = str(status.get("message") or "no message")
+    return ApiError(code, reason, message, request=what, retry_after=seconds, details=details)

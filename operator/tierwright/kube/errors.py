@@ -50,7 +50,7 @@ class ApiError(KubeError):
     """The API server answered with a failure.
 
     ``status`` is the HTTP status, ``reason`` the machine-readable word (``Conflict``, ``Forbidden``),
-    ``details`` the Status object's details as they came.
+    ``message`` the server's own words, ``request`` what was asked, ``details`` the Status object's details.
     """
 
     def __init__(
@@ -59,6 +59,7 @@ class ApiError(KubeError):
         reason: str,
         message: str,
         *,
+        request: str = "",
         retry_after: float | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> None:
@@ -66,11 +67,12 @@ class ApiError(KubeError):
         self.status = status
         self.reason = reason
         self.message = message
+        self.request = request
         self.retry_after = retry_after
         self.details: Mapping[str, Any] = details or {}
 
     def __str__(self) -> str:
-        return f"{self.message} ({self.status} {self.reason})"
+        return f"{self.request}: {self.message} ({self.status} {self.reason})".removeprefix(": ")
 
     @property
     def causes(self) -> tuple[Cause, ...]:
