@@ -66,10 +66,12 @@ def render(
 ) -> str:
     """What helm renders offline; ``values`` are ``--set-json`` assignments such as ``image.tag="1.2"``.
 
+    With ``notes`` the text that an install prints, objects and NOTES.
+
     Raises HelmError with helm's words when it refuses.
     """
-    command = ["install", "--dry-run=client"] if notes else ["template"]
-    command += [release, str(CHART), "--namespace", namespace, "--kube-version", kube_version]
+    command = ["install", "--dry-run=client"] if notes else ["template", "--kube-version", kube_version]
+    command += [release, str(CHART), "--namespace", namespace]
     if values_file:
         command += ["--values", str(values_file)]
     for value in values:
