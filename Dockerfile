@@ -11,12 +11,12 @@ WORKDIR /build
 # The environment never holds pip: the base image's own installs into it from outside.
 RUN python3 -m venv --without-pip /opt/tierwright
 COPY requirements/operator.txt requirements/
-RUN python3 -m pip --python /opt/tierwright/bin/python install --require-hashes -r requirements/operator.txt
+RUN python3 -m pip --python /opt/tierwright/bin/python install --require-hashes --only-binary :all: -r requirements/operator.txt
 # The build backend comes from the lock file too, in an environment that stays behind.
 COPY requirements/dev.txt requirements/
 RUN awk '/^[^ #]/ { keep = /^setuptools==/ } keep' requirements/dev.txt > requirements/build.txt \
     && python3 -m venv /opt/build \
-    && /opt/build/bin/python -m pip install --require-hashes -r requirements/build.txt
+    && /opt/build/bin/python -m pip install --require-hashes --only-binary :all: -r requirements/build.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY operator/ operator/
 RUN /opt/build/bin/python -m pip wheel --no-deps --no-build-isolation --wheel-dir dist . \
