@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from dev.cluster import paths
+from dev.cluster.locks import locked
 from dev.cluster.mounts import unmount_below
 
 
@@ -21,12 +22,13 @@ def storage_dir() -> Path:
 
 @contextlib.contextmanager
 def session() -> Iterator[None]:
-    """Around any number of `buildah` calls: releases the storage driver's own mounts at the end."""
+    """Around any number of `buildah` calls: one builder at a time, and no mount of the storage driver stays."""
     storage_dir().mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    finally:
-        unmount_below(storage_dir())
+    with locked(storage_dir() / "lock", "another process builds images"):
+        try:
+            yield
+        finally:
+            unmount_below(storage_dir())
 
 
 def build(

@@ -6,15 +6,18 @@ before it is changed, so that `remove_network` also undoes what a killed process
 
 import contextlib
 import json
+import re
 import subprocess
 from collections.abc import Sequence
 from ipaddress import IPv4Network
 from pathlib import Path
+from typing import Any
 
 from dev.cluster.subnets import AddressPlan, choose
 
 _STATE = "network.json"
 _PROXY_TABLES = ("ip kube-proxy", "ip6 kube-proxy")
+_OWN_TABLE = re.compile(r"inet tw[0-9a-f]{6}")
 _WANTED_SYSCTLS = {
     "net.ipv4.ip_forward": 1,
     "fs.inotify.max_user_instances": 1024,
@@ -46,12 +49,11 @@ def prepare_network(run_dir: Path, cluster: str) -> AddressPlan:
     another cluster of this kind runs on the machine, NoFreeSubnetError when no addresses are left.
     """
     remove_network(run_dir)
-    tables = _output(["nft", "list", "tables"])
-    if any(f"table {table}\n" in tables + "\n" for table in _PROXY_TABLES):
+    if others := foreign_tables(_output(["nft", "list", "tables"])):
         raise NetworkError(
-            "another cluster with real nodes runs on this machine (the nft table of a kube-proxy is there), and two "
-            "would take each other's Services. Stop it first (`make cluster-down`; a table that a crash left behind "
-            "goes with `nft delete table ip kube-proxy; nft delete table ip6 kube-proxy`)"
+            f"another cluster with real nodes runs on this machine (nft tables: {', '.join(others)}), and two would "
+            "take each other's Services. Stop it first (`make cluster-down`, or `down` with its name); tables whose "
+            f"cluster is long gone go with: {'; '.join(f'nft delete table {table}' for table in others)}"
         )
     plan = choose(f"{cluster}:{run_dir}", _networks_in_use())
     names = {*_WANTED_SYSCTLS, *_SYSCTLS_OF_DAEMONS}
@@ -130,7 +132,7 @@ def remove_network(run_dir: Path) -> None:
     if plan is None:
         state_file.unlink(missing_ok=True)
         return
-    for link in json.loads(_output(["ip", "-j", "link", "show"])):
+    for link in _json(["ip", "-j", "link", "show"]):
         if str(link["ifname"]).startswith(plan.tag):
             _run_quietly(["ip", "link", "del", str(link["ifname"])])
     for table in (f"inet {plan.tag}", *_PROXY_TABLES):
@@ -149,6 +151,12 @@ def read_sysctl(name: str) -> str | None:
         return None
 
 
+def foreign_tables(listed: str) -> list[str]:
+    """Those of the tables (output of `nft list tables`) that belong to a cluster with real nodes or a kube-proxy."""
+    tables = [line.removeprefix("table ").strip() for line in listed.splitlines()]
+    return [table for table in tables if table in _PROXY_TABLES or _OWN_TABLE.fullmatch(table)]
+
+
 def drops_forwarded_packets() -> bool:
     """Whether another firewall (Docker's is the usual one) drops all forwarded packets, those of pods too."""
     rules = subprocess.run(["nft", "-j", "list", "chains"], capture_output=True, text=True, check=False)
@@ -160,9 +168,9 @@ def drops_forwarded_packets() -> bool:
 
 def _networks_in_use() -> list[str]:
     taken: list[str] = []
-    for link in json.loads(_output(["ip", "-j", "addr", "show"])):
+    for link in _json(["ip", "-j", "addr", "show"]):
         taken += [f"{address['local']}/{address['prefixlen']}" for address in link.get("addr_info", ())]
-    for route in json.loads(_output(["ip", "-j", "-4", "route", "show", "table", "all"])):
+    for route in _json(["ip", "-j", "-4", "route", "show", "table", "all"]):
         taken += [str(route[key]) for key in ("dst", "gateway") if route.get(key) not in (None, "default")]
     with contextlib.suppress(OSError):
         words = [line.split() for line in Path("/etc/resolv.conf").read_text().splitlines()]
@@ -186,8 +194,14 @@ def _run_quietly(argv: Sequence[str]) -> None:
     subprocess.run(argv, capture_output=True, check=False)
 
 
+def _json(argv: Sequence[str]) -> list[dict[str, Any]]:
+    """What `ip -j` lists; it prints nothing at all for an empty list."""
+    listed: list[dict[str, Any]] = json.loads(_output(argv) or "[]")
+    return listed
+
+
 def _output(argv: Sequence[str]) -> str:
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode:
         raise NetworkError(f"`{' '.join(argv)}` failed: {done.stderr.strip()}")
-    return done.stdout or "[]"
+    return done.stdout

@@ -1,39 +1,29 @@
-"""Says in plain sentences what this machine lacks for real nodes."""
+"""Says in plain sentences what this machine lacks for real nodes, and installs Debian packages where it may."""
 
 import os
 import platform
 import shutil
 import subprocess
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from dev.cluster.cgroups import hierarchies
 from dev.cluster.network import drops_forwarded_packets
 
-PACKAGES = (
-    "containerd",
-    "runc",
-    "buildah",
-    "debootstrap",
-    "containernetworking-plugins",
-    "nftables",
-    "iproute2",
-)
-APT_COMMAND = f"apt-get install -y --no-install-recommends {' '.join(PACKAGES)}"
 SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-_PROGRAMS = (
-    "containerd",
-    "ctr",
-    "runc",
-    "buildah",
-    "debootstrap",
-    "nft",
-    "ip",
-    "chroot",
-    "umount",
-    "tar",
-    "ldd",
-)
-_CNI_PLUGINS = ("bridge", "host-local", "loopback")
+_PACKAGE_OF = {
+    "containerd": "containerd",
+    "ctr": "containerd",
+    "runc": "runc",
+    "buildah": "buildah",
+    "debootstrap": "debootstrap",
+    "nft": "nftables",
+    "ip": "iproute2",
+    "/usr/lib/cni/bridge": "containernetworking-plugins",
+    "/usr/lib/cni/host-local": "containernetworking-plugins",
+    "/usr/lib/cni/loopback": "containernetworking-plugins",
+}
+_NO_APT = "TIERWRIGHT_NO_APT"
 
 
 def missing_requirements() -> list[str]:
@@ -42,25 +32,49 @@ def missing_requirements() -> list[str]:
         return [f"real nodes need Linux (this is {platform.system()})"]
     missing = []
     if os.geteuid() != 0:
-        missing.append("real nodes need root, or sudo: they make network links, mounts and cgroups")
-    if lacking := [*_missing_programs(), *_missing_plugins()]:
-        missing.append(f"{', '.join(lacking)} not found; install with: {APT_COMMAND}")
+        missing.append("real nodes need root (or sudo): they make network links, mounts and cgroups")
+    if lacking := missing_programs():
+        missing.append(f"not found: {', '.join(lacking)}; install with: {apt_command(lacking)}")
     if os.geteuid() == 0:
         missing += _missing_of_kernel()
     return missing
 
 
+def missing_programs() -> list[str]:
+    """The programs and network plugins that are not installed."""
+    path = system_path()
+    return [name for name in _PACKAGE_OF if not shutil.which(name, path=path)]
+
+
+def apt_command(lacking: Iterable[str]) -> str:
+    """The one command that installs the packages of the programs that are lacking, and no other package."""
+    packages = sorted({_PACKAGE_OF[name] for name in lacking})
+    return f"apt-get install -y --no-install-recommends {' '.join(packages)}"
+
+
+def install_missing_programs(log: Path, progress: Callable[[str], None] = print) -> None:
+    """Install what `missing_programs` names with apt, where this is root, apt is there and TIERWRIGHT_NO_APT is unset.
+
+    Never raises for a failed installation: `missing_requirements` says afterwards what is still lacking.
+    """
+    lacking = missing_programs()
+    if not lacking or os.environ.get(_NO_APT) or os.geteuid() != 0 or not shutil.which("apt-get"):
+        return
+    command = apt_command(lacking)
+    progress(f"installing system packages ({_NO_APT}=1 forbids it): {command}")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    with log.open("w") as output:
+        for argv in (command.split(), ["apt-get", "update"], command.split()):
+            done = subprocess.run(argv, stdout=output, stderr=output, env=env, check=False)
+            if done.returncode == 0 and argv[1] == "install":
+                return
+    progress(f"apt-get failed; see {log}")
+
+
 def system_path() -> str:
     """PATH with the folders of system programs, which a user's PATH often lacks."""
     return os.pathsep.join([os.environ.get("PATH", os.defpath), *SYSTEM_FOLDERS])
-
-
-def _missing_programs() -> list[str]:
-    return [program for program in _PROGRAMS if not shutil.which(program, path=system_path())]
-
-
-def _missing_plugins() -> list[str]:
-    return [f"/usr/lib/cni/{name}" for name in _CNI_PLUGINS if not Path("/usr/lib/cni", name).exists()]
 
 
 def _missing_of_kernel() -> list[str]:

@@ -15,8 +15,11 @@ PROVISIONER = "tierwright.dev/hostpath"
 SHARED = "shared"
 _ASKED_OF = "volume.kubernetes.io/storage-provisioner"
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
-_SUFFIXES = {"": 0, "k": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
-_QUANTITY = re.compile(r"([0-9.]+)(?:([kMGTPE]?)(i?)|[eE]([0-9]+))")
+_BINARY = {f"{letter}i": Decimal(1024) ** power for power, letter in enumerate("KMGTPE", start=1)}
+_DECIMAL = {letter: Decimal(1000) ** power for power, letter in enumerate("kMGTPE", start=1)}
+_MULTIPLIERS = {"": Decimal(1), "m": Decimal("0.001"), **_DECIMAL, **_BINARY}
+_QUANTITY = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]([+-]?[0-9]+)|(m|k|[MGTPE]|[KMGTPE]i)?)")
+
 
 Object = Mapping[str, Any]
 
@@ -104,10 +107,8 @@ def quantity(text: str) -> Decimal:
     match = _QUANTITY.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a quantity of bytes such as 20Gi")
-    number, suffix, binary, exponent = match.groups()
-    if exponent:
-        return Decimal(number).scaleb(int(exponent))
-    return Decimal(number) * Decimal(1024 if binary else 1000) ** _SUFFIXES[suffix or ""]
+    number, exponent, suffix = match.groups()
+    return Decimal(number).scaleb(int(exponent or 0)) * _MULTIPLIERS[suffix or ""]
 
 
 def _created(claim: Object, storage_class: Object, root: Path) -> Create | None:
