@@ -1,0 +1,1 @@
+"""The demo: one model at two speeds on a real Kubernetes, from image build to clean-up."""

@@ -1,0 +1,41 @@
+"""`python -m dev.demo [--keep]`: serves one model at two speeds on a real Kubernetes and shows what the operator does."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from dev.cluster.node_requirements import missing_requirements
+from dev.cluster.processes import ComponentError
+from dev.demo import story
+from dev.demo.console import Console
+from dev.demo.kubectl import CommandError
+
+
+def main() -> int:
+    """Run the demo; exit status 1 with one plain sentence when a step fails."""
+    parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
+    parser.add_argument(
+        "--keep", action="store_true", help="leave the cluster running and say how to look around"
+    )
+    parser.add_argument(
+        "--picture", type=Path, metavar="FILE.svg", help="write a picture of what the demo showed"
+    )
+    options = parser.parse_args()
+    console = Console(steps=story.STEPS)
+    missing = missing_requirements()
+    try:
+        if missing:
+            story.run_without_nodes(console, missing)
+        else:
+            story.run(console, keep=options.keep, picture=options.picture)
+    except (CommandError, ComponentError, AssertionError) as error:
+        print(f"\nThe demo stopped: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nThe demo was interrupted; the cluster was taken down.", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""Sends the demo's chat requests with the official OpenAI client and measures output tokens per second."""
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from openai import OpenAI
+
+PROMPTS = Path(__file__).with_name("prompts.json")
+MAX_TOKENS = 160
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer: its text, output tokens, seconds to the first token and from the first to the last."""
+
+    text: str
+    tokens: int
+    first_token_s: float
+    decode_s: float
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Answers of one tier to the same prompts, and their mean output tokens per second while decoding."""
+
+    answers: tuple[Answer, ...]
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Output tokens after the first over the seconds they took, over all prompts."""
+        return sum(each.tokens - 1 for each in self.answers) / sum(each.decode_s for each in self.answers)
+
+    @property
+    def first_token_ms(self) -> float:
+        """Mean milliseconds to the first token."""
+        return 1000 * sum(each.first_token_s for each in self.answers) / len(self.answers)
+
+
+def prompts() -> list[str]:
+    """The frozen edit and copy prompts."""
+    loaded: list[str] = json.loads(PROMPTS.read_text(encoding="utf-8"))
+    return loaded
+
+
+def ask(base_url: str, model: str, prompt: str) -> Answer:
+    """Stream one greedy answer.
+
+    Raises:
+        openai.OpenAIError: the tier refused or broke off.
+    """
+    client = OpenAI(base_url=base_url, api_key="not-needed", max_retries=0, timeout=60)
+    began = time.monotonic()
+    first = last = began
+    pieces: list[str] = []
+    tokens = 0
+    with client.chat.completions.create(
+        model=model,
+        messages=[{"role": "user", "content": prompt}],
+        temperature=0,
+        max_tokens=MAX_TOKENS,
+        stream=True,
+        stream_options={"include_usage": True},
+    ) as stream:
+        for chunk in stream:
+            if chunk.usage:
+                tokens = chunk.usage.completion_tokens
+            if chunk.choices and (piece := chunk.choices[0].delta.content):
+                last = time.monotonic()
+                first = first if pieces else last
+                pieces.append(piece)
+    client.close()
+    return Answer("".join(pieces), tokens, first - began, last - first)
+
+
+def measure(base_url: str, model: str) -> Speed:
+    """Answer every prompt once, one after the other."""
+    return Speed(tuple(ask(base_url, model, prompt) for prompt in prompts()))
