@@ -1,12 +1,28 @@
 """Lists every object that one tier wants, in the order in which they are applied: read this file first."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tierwright.api.tier import InferenceTier
+from tierwright.desired.budgets import budgets
+from tierwright.desired.deployment import deployment
+from tierwright.desired.labels import selector_labels
+from tierwright.desired.network_policy import network_policy
+from tierwright.desired.pdb import pod_disruption_budget
 from tierwright.desired.pin import PinnedEngine, pinned_engine
-from tierwright.hardware.refusal import Refusal
+from tierwright.desired.pod_spec_hash import pod_spec_hash
+from tierwright.desired.pod_template import pod_template
+from tierwright.desired.pvc import persistent_volume_claim
+from tierwright.desired.service_account import service_account
+from tierwright.desired.services import endpoint, headless_service, service
+from tierwright.desired.volumes import COMPILE_VOLUME
+from tierwright.desired.warnings import tier_warnings
+from tierwright.desired.weights import WEIGHTS_VOLUME, weights_plan
+from tierwright.engines.catalog import engine_plan
+from tierwright.engines.engine import EngineRequest
+from tierwright.hardware.accelerators import placement
+from tierwright.hardware.refusal import Refusal, RefusedError
 
 __all__ = [
     "OWNED_KINDS",
@@ -69,4 +85,57 @@ class Bundle:
 
 def desired_bundle(tier: InferenceTier, context: BundleContext) -> Bundle | Refusal:
     """All children of the tier, or why there can be none."""
-    raise NotImplementedError
+    try:
+        return _bundle(tier, context)
+    except RefusedError as error:
+        return error.refusal
+
+
+def _bundle(tier: InferenceTier, context: BundleContext) -> Bundle:
+    spec = tier.spec
+    where = placement(spec)
+    weights = weights_plan(tier)
+    times = budgets(spec.rollout, fetches=bool(weights.fetch))
+    user_hash = pod_spec_hash(spec)
+    pinned = context.pinned
+    in_use = pinned if pinned is not None and pinned.pod_spec_hash == user_hash else None
+    plan = engine_plan(
+        spec,
+        EngineRequest(
+            model_path=weights.model_path,
+            draft_path=weights.draft_path,
+            drain_seconds=times.drain,
+            startup_seconds=times.startup,
+            image=None if in_use is None else in_use.image,
+            version=None if in_use is None else in_use.version,
+        ),
+    )
+    template = pod_template(tier, where, weights, plan, times)
+    workload = deployment(tier, template, plan, times, user_hash)
+    return Bundle(
+        children=(*_companions(tier), Child(workload)),
+        workload=(workload["kind"], workload["metadata"]["name"]),
+        endpoint=endpoint(tier),
+        selector=",".join(f"{name}={value}" for name, value in selector_labels(tier).items()),
+        engine_image=plan.image,
+        engine_version=plan.version,
+        replicas=workload["spec"]["replicas"],
+        warnings=(*plan.warnings, *weights.warnings, *tier_warnings(tier)),
+    )
+
+
+def _companions(tier: InferenceTier) -> Iterator[Child]:
+    account = service_account(tier)
+    if account is not None:
+        yield Child(account)
+    for purpose, cache in (
+        (WEIGHTS_VOLUME, tier.spec.cache.weights),
+        (COMPILE_VOLUME, tier.spec.cache.compile),
+    ):
+        if cache is not None and cache.sharing == "Shared":
+            claim = persistent_volume_claim(tier, purpose, cache)
+            yield Child(claim, retained=cache.reclaim_policy == "Retain")
+    yield Child(network_policy(tier))
+    yield Child(service(tier))
+    yield Child(headless_service(tier))
+    yield Child(pod_disruption_budget(tier))

@@ -6,6 +6,7 @@ from typing import Final
 
 _NAME_LIMIT: Final = 63  # Services, the names of pods' controllers and label values end here
 _HASH_LENGTH: Final = 8
+HEADLESS_SUFFIX: Final = "headless"
 _DNS_1035_LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 
@@ -15,9 +16,11 @@ def child_name(tier_name: str, suffix: str = "") -> str:
 
     A tier's name that is such a label already stays as it is; one that is too long, holds dots or starts with
     a digit is made to fit and gets a hash of the whole name, so that two tiers never share a child's name.
+    So does a tier called ``x-headless``, whose Service would else be the headless Service of a tier ``x``.
     """
     ending = f"-{suffix}" if suffix else ""
-    if _DNS_1035_LABEL.fullmatch(tier_name) and len(tier_name) + len(ending) <= _NAME_LIMIT:
+    fits = len(tier_name) + len(ending) <= _NAME_LIMIT and _DNS_1035_LABEL.fullmatch(tier_name)
+    if fits and not tier_name.endswith(f"-{HEADLESS_SUFFIX}"):
         return tier_name + ending
     readable = re.sub(r"[^-a-z0-9]", "-", tier_name.lower())
     if not readable[:1].isalpha():

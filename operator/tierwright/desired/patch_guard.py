@@ -1,0 +1,104 @@
+"""Decides what a pod template patch may not touch: what selects and labels the pods, their devices, and typed fields."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from tierwright.desired.containers import ENGINE_CONTAINER
+from tierwright.desired.strategic_merge import strategic_merge
+from tierwright.hardware.refusal import invalid
+
+_FIELD: Final = "spec.podTemplate"
+_TYPED: Final[Mapping[str, str]] = {
+    "image": "spec.engine.image",
+    "args": "spec.engine.extraArgs",
+}
+"""Fields of the engine's container that a typed field sets already."""
+
+
+def patched_pod_template(
+    template: Mapping[str, Any], patch: Mapping[str, Any], devices: Mapping[str, int]
+) -> dict[str, Any]:
+    """The template with the user's patch.
+
+    Args:
+        template: what the typed fields make.
+        patch: spec.podTemplate.
+        devices: the accelerator resources of the pod.
+
+    Raises:
+        RefusedError: the patch is no part of a pod template, or touches what it may not.
+    """
+    _refuse_other_fields(patch)
+    merged = strategic_merge(template, patch, _FIELD)
+    _refuse_changed_labels(template, merged)
+    _refuse_changed_engine(template, merged)
+    _refuse_changed_devices(template, merged, devices)
+    return merged
+
+
+def _refuse_other_fields(patch: Mapping[str, Any]) -> None:
+    for name, value in patch.items():
+        if name not in ("metadata", "spec"):
+            advice = (
+                "spec.replicas sets the number of pods" if name == "replicas" else "write metadata or spec"
+            )
+            raise invalid(f"{_FIELD}.{name}", f"a pod template has no field {name}; {advice}")
+        if not isinstance(value, Mapping):
+            raise invalid(f"{_FIELD}.{name}", "write an object here")
+    for name, advice in (("replicas", "spec.replicas"), ("template", "spec.podTemplate itself")):
+        if name in patch.get("spec", {}):
+            raise invalid(
+                f"{_FIELD}.spec.{name}", f"this is the spec of a pod, not of a Deployment; use {advice}"
+            )
+    for name in patch.get("metadata", {}):
+        if name not in ("labels", "annotations"):
+            raise invalid(f"{_FIELD}.metadata.{name}", "only labels and annotations may be added to the pods")
+
+
+def _refuse_changed_labels(template: Mapping[str, Any], merged: Mapping[str, Any]) -> None:
+    labels = merged["metadata"].get("labels", {})
+    for name, value in template["metadata"]["labels"].items():
+        if labels.get(name) != value:
+            raise invalid(
+                f"{_FIELD}.metadata.labels[{name}]",
+                "the operator finds the tier's pods by this label; leave it out",
+            )
+
+
+def _refuse_changed_engine(template: Mapping[str, Any], merged: Mapping[str, Any]) -> None:
+    before, after = _engine(template), _engine(merged)
+    if after is None:
+        raise invalid(
+            f"{_FIELD}.spec.containers", f"the container {ENGINE_CONTAINER} serves the tier; keep it"
+        )
+    for name, typed_field in _TYPED.items():
+        if before is not None and after.get(name) != before[name]:
+            raise invalid(
+                f"{_FIELD}.spec.containers[{ENGINE_CONTAINER}].{name}",
+                f"a typed field sets this; use {typed_field}",
+            )
+
+
+def _refuse_changed_devices(
+    template: Mapping[str, Any], merged: Mapping[str, Any], devices: Mapping[str, int]
+) -> None:
+    for place, resources in _resources(merged):
+        before = dict(_resources(template)).get(place, {})
+        for kind in ("requests", "limits"):
+            for resource in devices:
+                if resources.get(kind, {}).get(resource) != before.get(kind, {}).get(resource):
+                    raise invalid(
+                        f"{_FIELD}.spec.{place}.resources.{kind}[{resource}]",
+                        "the devices of a pod come from spec.hardware.count; leave them out",
+                    )
+
+
+def _engine(template: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    containers = template["spec"].get("containers", [])
+    return next((item for item in containers if item["name"] == ENGINE_CONTAINER), None)
+
+
+def _resources(template: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for field in ("containers", "initContainers"):
+        for container in template["spec"].get(field, []):
+            yield f"{field}[{container['name']}]", container.get("resources", {})

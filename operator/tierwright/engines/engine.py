@@ -1,0 +1,44 @@
+"""Defines what an engine must be told: the request that goes into an engine file and the plan that comes out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+HTTP_PORT: Final = 8000
+CACHE_PATH: Final = "/cache"
+"""Where the tier's compile cache is mounted; HOME and every cache of the engine lie below it."""
+
+
+@dataclass(frozen=True)
+class EngineRequest:
+    """What an engine file needs beside the spec."""
+
+    model_path: str
+    """Folder of the model's weights inside the container."""
+    draft_path: str | None
+    """Folder of the draft model's weights, when speculation uses one."""
+    drain_seconds: int
+    """How long requests in flight may take once the engine is told to stop."""
+    startup_seconds: int
+    """How long the engine may take until it serves."""
+    image: str | None
+    """Image that is in use and stays, instead of this release's default."""
+    version: str | None
+    """Version that belongs to ``image``."""
+
+
+@dataclass(frozen=True)
+class EnginePlan:
+    """How a container of the engine is started, probed and stopped."""
+
+    image: str
+    version: str | None
+    """Version whose arguments are generated."""
+    args: tuple[str, ...]
+    env: Mapping[str, str]
+    health_path: str
+    """Answers 200 once the engine is ready and as long as it lives."""
+    uid: int
+    gid: int
+    """User and group that the image is prepared for."""
+    warnings: tuple[str, ...] = ()
