@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
-from tierwright.kube.resources import POD, REPLICA_SET, Object, ResourceKind
+from tierwright.kube.resources import DEPLOYMENT, HPA, POD, Object, ResourceKind
 
 SHORT_TEXT: Final = 64
 """Strings up to this length repeat across objects (labels, phases, images) and are kept once."""
@@ -18,19 +18,20 @@ _POD_SPEC: Final = (
     "terminationGracePeriodSeconds",
 )
 _CONTAINER: Final = ("name", "image", "resources", "restartPolicy")
+_CLAIMS: Final = frozenset({"persistentVolumeClaim", "ephemeral"})
 _BULKY_ANNOTATIONS: Final = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
 
 
 def slim(kind: ResourceKind, obj: Object) -> Object:
     """A copy of ``obj`` without what nobody reads.
 
-    Pods keep metadata, status and the few fields of the spec that explain them; ReplicaSets keep counts and
-    conditions. Children keep managedFields, which say who owns ``spec.replicas``; tiers, pods and ReplicaSets do not.
+    Pods keep metadata, status and the few fields of the spec that explain them; autoscalers keep their target. Of
+    managedFields only what says who owns a workload's ``spec.replicas`` is kept.
     """
-    special = _SPECIAL.get((kind.group, kind.kind))
-    kept = special(obj) if special else obj
+    special = _SPECIAL.get(kind)
+    kept = _without_managed_fields(obj) if special is None else special(obj)
     compact: Object = _compact(kept)
-    metadata: Object = compact.get("metadata") or {}
+    metadata: Object = compact["metadata"]
     annotations = metadata.get("annotations")
     if annotations and not _BULKY_ANNOTATIONS.isdisjoint(annotations):
         metadata["annotations"] = {
@@ -39,9 +40,8 @@ def slim(kind: ResourceKind, obj: Object) -> Object:
     return compact
 
 
-def without_managed_fields(obj: Object) -> Object:
-    """A shallow copy that has no ``metadata.managedFields``."""
-    metadata = {name: value for name, value in (obj.get("metadata") or {}).items() if name != "managedFields"}
+def _without_managed_fields(obj: Object) -> Object:
+    metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
     return {**obj, "metadata": metadata}
 
 
@@ -51,20 +51,38 @@ def _pod(obj: Object) -> Object:
     for group in ("initContainers", "containers"):
         if group in spec:
             kept[group] = [{name: each[name] for name in _CONTAINER if name in each} for each in spec[group]]
-    return {**without_managed_fields(obj), "spec": kept}
+    kept["volumes"] = [
+        {"name": each.get("name"), **{source: each[source] for source in _CLAIMS if source in each}}
+        for each in spec.get("volumes") or ()
+        if not _CLAIMS.isdisjoint(each)
+    ]
+    return {**_without_managed_fields(obj), "spec": kept}
 
 
-def _replica_set(obj: Object) -> Object:
-    spec = obj.get("spec") or {}
-    return {
-        **without_managed_fields(obj),
-        "spec": {name: spec[name] for name in ("replicas", "minReadySeconds") if name in spec},
-    }
+def _workload(obj: Object) -> Object:
+    owners = [
+        {
+            **{name: entry[name] for name in ("manager", "operation", "subresource") if name in entry},
+            "fieldsV1": {"f:spec": {"f:replicas": {}}},
+        }
+        for entry in obj["metadata"].get("managedFields") or ()
+        if "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
+    ]
+    slimmer = _without_managed_fields(obj)
+    return {**slimmer, "metadata": {**slimmer["metadata"], "managedFields": owners}}
 
 
-_SPECIAL: Final[dict[tuple[str, str], Callable[[Object], Object]]] = {
-    (POD.group, POD.kind): _pod,
-    (REPLICA_SET.group, REPLICA_SET.kind): _replica_set,
+def _autoscaler(obj: Object) -> Object:
+    target = (obj.get("spec") or {}).get("scaleTargetRef")
+    kept = _without_managed_fields(obj)
+    kept.pop("status", None)
+    return {**kept, "spec": {"scaleTargetRef": target}}
+
+
+_SPECIAL: Final[dict[ResourceKind, Callable[[Object], Object]]] = {
+    POD: _pod,
+    DEPLOYMENT: _workload,
+    HPA: _autoscaler,
 }
 
 

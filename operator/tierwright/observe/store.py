@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tierwright.kube.resources import POD, Object, ObjectRef, ResourceKind
-from tierwright.observe.slim import slim, without_managed_fields
+from tierwright.kube.resources import DEPLOYMENT, HPA, POD, Object, ObjectRef, ResourceKind
+from tierwright.observe.slim import slim
 
 TierKey = tuple[str, str]
 """Namespace and name of a tier."""
@@ -97,6 +97,10 @@ class Store:
         """Pods that carry the tier's label."""
         return self.children_of(namespace, tier_name, POD)
 
+    def all_of(self, kind: ResourceKind, namespace: str) -> list[Object]:
+        """All watched objects of a kind in one namespace, such as its autoscalers."""
+        return [record.obj for place, record in self._records[kind].items() if place[0] == namespace]
+
     def counts(self) -> dict[str, int]:
         """How many objects of each kind are held."""
         return {kind.kind: len(records) for kind, records in self._records.items()}
@@ -167,8 +171,6 @@ class Store:
 
     def _take(self, kind: ResourceKind, place: _Place, obj: Object, version: int | None) -> set[TierKey]:
         kept = slim(kind, obj)
-        if kind == self.tier_kind:
-            kept = without_managed_fields(kept)
         known = self._records[kind].get(place)
         self._count += 1
         self._tombstones.pop((kind, place), None)
@@ -202,6 +204,8 @@ class Store:
         if kind == self.tier_kind:
             rivals = self._speeds.get(_speed_of(namespace, obj), set())
             return {(namespace, name), *((namespace, rival) for rival in rivals)}
+        if kind == HPA:
+            return self._keys_of_target(namespace, obj)
         names = set(self._names_by_label.get((namespace, self._label_of(obj)), ()))
         for owner in (obj.get("metadata") or {}).get("ownerReferences") or ():
             if owner.get("kind") == self.tier_kind.kind and str(owner.get("apiVersion", "")).startswith(
@@ -209,6 +213,17 @@ class Store:
             ):
                 names.add(str(owner.get("name")))
         return {(namespace, each) for each in names}
+
+    def _keys_of_target(self, namespace: str, autoscaler: Object) -> set[TierKey]:
+        """The tier that an autoscaler scales, through /scale of the tier or at its workload."""
+        target = (autoscaler.get("spec") or {}).get("scaleTargetRef") or {}
+        name = str(target.get("name", ""))
+        if target.get("kind") == self.tier_kind.kind:
+            return {(namespace, name)}
+        workload = self._records[DEPLOYMENT].get((namespace, name))
+        if workload is None or target.get("kind") != DEPLOYMENT.kind:
+            return set()
+        return self._keys_of(DEPLOYMENT, workload.obj)
 
     def _label_of(self, obj: Object) -> str:
         return str(((obj.get("metadata") or {}).get("labels") or {}).get(self._tier_label, ""))

@@ -7,9 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final, Literal, TextIO
-
-LogFormat = Literal["text", "json"]
+from typing import Final, TextIO
 
 _tier: ContextVar[tuple[str, str] | None] = ContextVar("tier", default=None)
 _QUIET_LOGGERS: Final = ("kopf", "kubernetes", "aiohttp", "asyncio")
@@ -74,8 +72,8 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
-def configure(level: str, log_format: LogFormat, stream: TextIO | None = None) -> None:
-    """Sends all logging to ``stream`` (stderr); other libraries speak from WARNING up unless level is DEBUG."""
+def configure(level: str, log_format: str, stream: TextIO | None = None) -> None:
+    """Sends all logging to ``stream`` (stderr) as ``text`` or ``json``; other libraries speak from WARNING up unless level is DEBUG."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     handler.addFilter(_TierFilter())

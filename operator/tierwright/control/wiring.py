@@ -1,0 +1,203 @@
+"""Binds kopf to the store and the queue; the only file that knows kopf.
+
+kopf lists and watches, and each event becomes "put it into the store, mark the tier dirty", which cannot fail. It keeps
+no progress, writes no annotation or finalizer, posts no Events and serves no health page. When kopf ends, it cancels
+all tasks of its event loop that are younger than itself, and it takes over the process's signals: therefore it runs in
+a thread with a loop of its own, and hands events over to ours.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import aiohttp
+import kopf
+
+from tierwright.control.kinds import WATCHED, Watched
+from tierwright.control.outcome import Key
+from tierwright.kube.resources import Object, ResourceKind
+from tierwright.observe.store import Store
+
+log = logging.getLogger(__name__)
+
+READ_BUFFER: Final = 2**21
+"""Bytes; one line of a watch holds a whole object."""
+STOP_SECONDS: Final = 4.0
+"""How long a stop waits for kopf's thread, a daemon that holds nothing that would be lost."""
+_IDENTITY: Final[Any] = "tierwright"
+"""kopf would else ask for the user's name, which a numeric user of a container does not have."""
+
+
+class Identity(Protocol):
+    """What a session of kopf's needs; see kube.client.Connection."""
+
+    @property
+    def server(self) -> str:
+        """URL of the API server."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Headers with the credentials."""
+
+    @property
+    def ssl_context(self) -> Any:
+        """The TLS context that trusts the cluster."""
+
+    @property
+    def proxy(self) -> str | None:
+        """URL of a proxy."""
+
+
+class WatchesEndedError(Exception):
+    """kopf ended although nobody asked it to; the cause says why."""
+
+
+class Watches:
+    """All watches. ``on_news`` gets the tiers to look at; ``identity`` gives fresh credentials when told so."""
+
+    def __init__(
+        self,
+        store: Store,
+        on_news: Callable[[set[Key]], None],
+        identity: Callable[[bool], Coroutine[Any, Any, Identity]],
+        *,
+        namespaces: Sequence[str],
+        watched: Sequence[Watched] = WATCHED,
+    ) -> None:
+        """``namespaces`` empty means all of them."""
+        self._store = store
+        self._on_news = on_news
+        self._identity = identity
+        self._namespaces = tuple(namespaces)
+        self._watched = watched
+        self.running = False
+
+    async def run(self) -> None:
+        """Watch until cancelled, or until kopf ends.
+
+        Raises WatchesEndedError: a watch died, so the store may have missed something; compare it and run again.
+        """
+        ours = asyncio.get_running_loop()
+        ended: asyncio.Future[None] = ours.create_future()
+        stop = threading.Event()
+
+        def finish(error: BaseException | None) -> None:
+            if not ended.done():
+                ended.set_exception(error) if error else ended.set_result(None)
+
+        def watch() -> None:
+            error: BaseException | None = None
+            try:
+                asyncio.run(self._kopf(ours, stop))
+            except BaseException as raised:
+                error = raised if isinstance(raised, Exception) else RuntimeError(repr(raised))
+            if not ours.is_closed():
+                ours.call_soon_threadsafe(finish, error)
+
+        thread = threading.Thread(target=watch, name="kopf", daemon=True)
+        thread.start()
+        try:
+            await asyncio.shield(ended)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            raise WatchesEndedError(f"{type(error).__name__}: {error}") from error
+        else:
+            raise WatchesEndedError("kopf ended without saying why")
+        finally:
+            self.running = False
+            stop.set()
+            done, _ = await asyncio.wait({ended}, timeout=STOP_SECONDS)
+            if not done:
+                log.warning("the watches have not ended within %g s", STOP_SECONDS)
+
+    async def _kopf(self, ours: asyncio.AbstractEventLoop, stop: threading.Event) -> None:
+        """The life of kopf, in a loop and a thread of its own."""
+        # It would warn that it cannot take the process's signals, which is the point of its own thread.
+        logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
+        registry = kopf.OperatorRegistry()
+        self._bind_login(registry, ours)
+        for each in self._watched:
+            self._bind_events(registry, each.kind, ours)
+
+        def started(**_: Any) -> None:
+            ours.call_soon_threadsafe(self._note_started)
+
+        kopf.on.startup(registry=registry, id="tell-started")(started)
+        await kopf.operator(
+            registry=registry,
+            settings=kopf_settings(self._watched),
+            identity=_IDENTITY,
+            standalone=True,
+            clusterwide=not self._namespaces,
+            namespaces=self._namespaces,
+            stop_flag=stop,
+        )
+
+    def _note_started(self) -> None:
+        self.running = True
+
+    def _bind_login(self, registry: kopf.OperatorRegistry, ours: asyncio.AbstractEventLoop) -> None:
+        used = False
+
+        async def login(**_: Any) -> kopf.AiohttpSession:
+            nonlocal used
+            request = asyncio.run_coroutine_threadsafe(self._identity(used), ours)
+            identity = await asyncio.wrap_future(request)
+            used = True
+            session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, ssl=identity.ssl_context),
+                headers=dict(identity.headers),
+                proxy=identity.proxy,
+                read_bufsize=READ_BUFFER,
+            )
+            return kopf.AiohttpSession(server=identity.server, aiohttp_session=session)
+
+        kopf.on.login(registry=registry, id="same-identity")(login)
+
+    def _bind_events(
+        self, registry: kopf.OperatorRegistry, kind: ResourceKind, ours: asyncio.AbstractEventLoop
+    ) -> None:
+        async def on_event(event: Any, **_: Any) -> None:
+            ours.call_soon_threadsafe(self.take, kind, event.get("type"), event["object"])
+
+        kopf.on.event(kind.group, kind.version, kind.plural, registry=registry, id=f"observe-{kind.plural}")(
+            on_event
+        )
+
+    def take(self, kind: ResourceKind, event_type: str | None, obj: Object) -> None:
+        """Puts one event into the store and marks the tiers that it matters to; runs in our loop."""
+        keys = self._store.delete(kind, obj) if event_type == "DELETED" else self._store.put(kind, obj)
+        if keys:
+            self._on_news(keys)
+
+
+def kopf_settings(watched: Sequence[Watched]) -> kopf.OperatorSettings:
+    """kopf's settings; each one stands against a failure that operators have had."""
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    settings.peering.standalone = True
+    settings.scanning.disabled = (
+        True  # no watches on all namespaces and CRDs: the role would have to allow them
+    )
+    settings.process.ultimate_exiting_timeout = None  # else SIGKILL ten minutes after a watch died
+    # A watch behind a load balancer can go silent for ever: bounded, and bookmarks come once a minute.
+    settings.watching.server_timeout = 240
+    settings.watching.client_timeout = 300
+    settings.watching.connect_timeout = 10
+    settings.watching.inactivity_timeout = 70
+    settings.watching.chunk_size = 500
+    settings.networking.request_timeout = 15
+    settings.networking.connect_timeout = 5
+    settings.networking.enforce_retry_after = True
+    settings.networking.error_backoffs = (1, 2, 4, 8)
+    settings.queueing.worker_limit = None
+    settings.queueing.idle_timeout = 1
+    settings.queueing.exit_timeout = 0.5
+    for each in watched:
+        if each.label_selector:
+            key = (each.kind.group, each.kind.version, each.kind.plural)
+            settings.watching.label_selectors[key] = each.label_selector
+    return settings
