@@ -5,6 +5,8 @@ from typing import Any, Final
 
 import yaml
 
+from tierwright.api.rules import RULES
+from tierwright.api.rules.rule import AnyRule
 from tierwright.api.schema import JsonSchema, structural_schema
 from tierwright.api.status import TierStatus
 from tierwright.api.tier import GROUP, KIND, PLURAL, VERSION, InferenceTier, TierSpec
@@ -126,6 +128,8 @@ def crd_yaml() -> str:
 def object_schema() -> JsonSchema:
     """The schema of one InferenceTier, rules included."""
     spec = structural_schema(TierSpec)
+    for rule in RULES:
+        _node(spec, rule.at).setdefault("x-kubernetes-validations", []).append(_validation(rule))
     return {
         "description": InferenceTier.__doc__,
         "type": "object",
@@ -137,4 +141,22 @@ def object_schema() -> JsonSchema:
             "spec": spec,
             "status": structural_schema(TierStatus),
         },
+    }
+
+
+def _node(spec: JsonSchema, at: str) -> JsonSchema:
+    node = spec
+    for step in at.split(".")[1:]:
+        node = node["properties"][step.removesuffix("[]")]
+        if step.endswith("[]"):
+            node = node["items"]
+    return node
+
+
+def _validation(rule: AnyRule) -> dict[str, str]:
+    return {
+        "rule": rule.cel,
+        "message": rule.message,
+        "fieldPath": f".{rule.field}",
+        "reason": rule.reason,
     }

@@ -140,7 +140,7 @@ class EngineSpec(ApiModel):
     """vllm, or jax for the project's own worker."""
     version: Annotated[str, Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z.+_-]*$", max_length=64)] | None = None
     """Version of the engine; default: from the image tag, else the newest known."""
-    image: Annotated[str, Field(pattern=r"^[^\s]+$", min_length=1, max_length=512)] | None = None
+    image: Annotated[str, Field(pattern=r"^[!-~]+$", min_length=1, max_length=512)] | None = None
     """Container image; default per engine and accelerator. The one in use stands in status.engine.image."""
     tensor_parallel: Annotated[int, Field(ge=1, le=64)] = 1
     """Devices (cores on neuron) that share each layer."""

@@ -26,11 +26,14 @@ def _refuse_repeats(keys: list[Hashable], what: str) -> None:
 class IntOrString:
     """The field is an integer or a string on the wire (``x-kubernetes-int-or-string``)."""
 
+    maximum: int
+    """Largest value of the integer form; a pattern binds the string form alone."""
+
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        # A pattern binds strings alone, so the lower bound of the integer form has to be said.
-        return handler(schema) | {"x-kubernetes-int-or-string": True, "minimum": 0}
+        bounds = {"minimum": 0, "maximum": self.maximum}
+        return handler(schema) | {"x-kubernetes-int-or-string": True} | bounds
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from tierwright.api.base import ApiModel
 from tierwright.api.scalars import ObjectName, SecretKey
 
 SERVED_NAME_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?$"
-SOURCE_PATTERN = r"^(hf|s3|pvc|file|gs|oci)://[^\s]+$"
+SOURCE_PATTERN = r"^(hf|s3|pvc|file|gs|oci)://[!-~]+$"
 
 ModelSource = Annotated[
     str,

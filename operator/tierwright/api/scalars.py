@@ -9,8 +9,12 @@ from pydantic import BeforeValidator, Field
 from tierwright.api.markers import IntOrString
 
 _DURATION_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
+# Digits are bounded so that no sum of three parts passes the 292 years that the API server can hold in a duration.
+_DURATION_PATTERN: Final = r"^([0-9]{1,5}(\.[0-9]{1,3})?(s|m|h)|[0-9]{1,8}(\.[0-9]{1,3})?ms){1,4}$"
+_QUANTITY_PATTERN: Final = r"^[0-9]{1,12}(\.[0-9]{1,3})?(Ki|Mi|Gi|Ti|Pi|m|k|M|G|T|P)?$"
 _UNIT_SECONDS: Final = {"ms": Decimal("0.001"), "s": Decimal(1), "m": Decimal(60), "h": Decimal(3600)}
-_QUANTITY: Final = re.compile(r"^([0-9]+(?:\.[0-9]+)?)(Ki|Mi|Gi|Ti|Pi|m|k|M|G|T|P)?$")
+_QUANTITY: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(Ki|Mi|Gi|Ti|Pi|m|k|M|G|T|P)?")
+_LARGEST_QUANTITY: Final = Decimal(2**63 - 1)
 _QUANTITY_FACTOR: Final = {
     None: Decimal(1),
     "m": Decimal("0.001"),
@@ -35,17 +39,15 @@ def _number_as_text(value: object) -> object:
 
 
 Duration = Annotated[
-    str, Field(pattern=r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$", max_length=32, examples=["500ms", "5m"])
+    str, Field(pattern=_DURATION_PATTERN, min_length=1, max_length=32, examples=["500ms", "5m"])
 ]
 """A Go duration without signs and with the units ms, s, m, h."""
 
 Quantity = Annotated[
     str,
     BeforeValidator(_number_as_text),
-    IntOrString(),
-    Field(
-        pattern=r"^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|Pi|m|k|M|G|T|P)?$", max_length=32, examples=["24", "200Gi"]
-    ),
+    IntOrString(maximum=999_999_999_999),
+    Field(pattern=_QUANTITY_PATTERN, max_length=32, examples=["24", "200Gi"]),
 ]
 """A Kubernetes quantity, without sign and exponent."""
 
@@ -62,8 +64,8 @@ PositiveDecimal = Annotated[
 Percentage = Annotated[
     str,
     BeforeValidator(_number_as_text),
-    IntOrString(),
-    Field(pattern=r"^([0-9]{1,4}|[0-9]{1,2}%|100%)$", max_length=4, examples=[1, "25%"]),
+    IntOrString(maximum=9999),
+    Field(pattern=r"^(0|[1-9][0-9]{0,3}|0%|[1-9][0-9]?%|100%)$", max_length=4, examples=[1, "25%"]),
 ]
 """A count of pods, or a percentage of them."""
 
@@ -90,10 +92,12 @@ def duration_seconds(text: str) -> float:
 def quantity_value(text: str) -> Decimal:
     """The plain number of a quantity: bytes for ``200Gi``, cores for ``500m``, a count for ``2M``.
 
+    What lies above 2^63 - 1 is that, as in Kubernetes.
+
     Raises:
         ValueError: the text is not a quantity of the form that ``Quantity`` accepts.
     """
-    match = _QUANTITY.match(text)
+    match = _QUANTITY.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a quantity such as 24, 500m or 200Gi")
-    return Decimal(match.group(1)) * _QUANTITY_FACTOR[match.group(2)]
+    return min(Decimal(match.group(1)) * _QUANTITY_FACTOR[match.group(2)], _LARGEST_QUANTITY)

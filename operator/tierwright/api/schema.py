@@ -47,9 +47,9 @@ class SchemaError(ValueError):
 def structural_schema(model: type[BaseModel]) -> JsonSchema:
     """The structural schema of a model, with descriptions, bounds and defaults.
 
-    A field's default stands in the schema when it is a plain value. An object is defaulted to ``{}`` when something
-    inside it has a default, since the API server defaults only what is there; empty lists and maps are not defaulted,
-    to keep stored objects short.
+    A field's default stands in the schema when it is a plain value. An object is defaulted when something inside it
+    has a default, since the API server defaults only what is there; it is written out in full, since the server asks
+    the rules of a default before it fills it. Empty lists and maps are not defaulted, to keep stored objects short.
 
     Raises:
         SchemaError: the model uses a construct that the table above does not cover, with the path to it.
@@ -114,7 +114,8 @@ def _default(node: JsonSchema, out: JsonSchema) -> object:
         return default
     if "default" not in node or default is None:
         return None
-    return {} if any("default" in member for member in out["properties"].values()) else None
+    inner = {name: member["default"] for name, member in out["properties"].items() if "default" in member}
+    return inner or None
 
 
 def _ordered(schema: JsonSchema) -> JsonSchema:
