@@ -1,6 +1,7 @@
 """Parses a `vllm serve` command line: every argument that vLLM knows is known, any other ends with exit code 2."""
 
 import argparse
+import functools
 import json
 import re
 from collections.abc import Sequence
@@ -44,6 +45,7 @@ def argument_table() -> list[dict[str, Any]]:
     return table
 
 
+@functools.cache
 def build_parser() -> argparse.ArgumentParser:
     """A parser for the container's arguments, which follow vLLM's own entry point `vllm serve`."""
     parser = argparse.ArgumentParser(prog="vllm serve", allow_abbrev=False)

@@ -30,7 +30,7 @@ def entry_of(chunk: str) -> dict[str, object]:
     `values` is "none", "one", "optional" (zero or one) or "many" (one or more); `kind` is "json" or "integer".
     """
     line, _, description = chunk.partition("\n")
-    signature = re.split(r" {2,}", line.strip(), maxsplit=1)[0]
+    signature, *opening = re.split(r" {2,}", line.strip(), maxsplit=1)
     is_open = OPEN_SET in signature
     signature = signature.split(OPEN_SET)[0]
     has_known_values = OPEN_CHOICES.search(signature) is not None
@@ -44,7 +44,7 @@ def entry_of(chunk: str) -> dict[str, object]:
     entry["values"] = "one" if has_known_values else _values_of(operand)
     if operand and operand.startswith("{") and not is_open:
         entry["choices"] = operand[1 : operand.index("}")].split(",")
-    words = " ".join(description.split())
+    words = " ".join([*opening, *description.split()])
     if "valid JSON string" in words:
         entry["kind"] = "json"
     elif "human-readable integers" in words:
