@@ -120,7 +120,7 @@ def _bundle(tier: InferenceTier, context: BundleContext) -> Bundle:
         engine_image=plan.image,
         engine_version=plan.version,
         replicas=workload["spec"]["replicas"],
-        warnings=(*plan.warnings, *weights.warnings, *tier_warnings(tier)),
+        warnings=(*plan.warnings, *tier_warnings(spec)),
     )
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tierwright.api.cache import CacheSpec
+from tierwright.api.rules.cache import shared_on_one_node
 from tierwright.api.tier import InferenceTier, TierSpec
 from tierwright.desired.budgets import Budgets
 from tierwright.desired.labels import (
@@ -13,19 +13,13 @@ from tierwright.desired.labels import (
 )
 from tierwright.desired.metadata import child_metadata
 from tierwright.desired.names import child_name
-from tierwright.desired.pvc import binds_to_one_node
 from tierwright.engines.engine import EnginePlan
-from tierwright.hardware.refusal import invalid
 
 
 def deployment(
     tier: InferenceTier, template: dict[str, Any], plan: EnginePlan, times: Budgets, pod_spec_hash: str
 ) -> dict[str, Any]:
-    """The workload of the tier. Its annotations, not its template, remember which engine is in use.
-
-    Raises:
-        RefusedError: a rollout that could never replace a pod.
-    """
+    """The workload of the tier. Its annotations, not its template, remember which engine is in use."""
     annotations = {POD_SPEC_HASH_ANNOTATION: pod_spec_hash, ENGINE_IMAGE_ANNOTATION: plan.image}
     if plan.version is not None:
         annotations[ENGINE_VERSION_ANNOTATION] = plan.version
@@ -55,23 +49,13 @@ def start_replicas(spec: TierSpec) -> int:
     return wanted if scaling.max_replicas is None else min(wanted, scaling.max_replicas)
 
 
-def shares_single_node_volume(cache: CacheSpec) -> bool:
-    """Whether all replicas share a volume that only one node can mount."""
-    return binds_to_one_node(cache.weights) or binds_to_one_node(cache.compile)
-
-
 def _strategy(spec: TierSpec) -> dict[str, Any]:
     rollout = spec.rollout
-    default = "Recreate" if shares_single_node_volume(spec.cache) else "RollingUpdate"
+    default = "Recreate" if shared_on_one_node(spec) else "RollingUpdate"
     if (rollout.strategy or default) == "Recreate":
         return {"type": "Recreate"}
     surge = _count_or_share(rollout.max_surge or "0")
     unavailable = _count_or_share(rollout.max_unavailable or "1")
-    if surge in (0, "0%") and unavailable in (0, "0%"):
-        raise invalid(
-            "spec.rollout.maxUnavailable",
-            "maxSurge and maxUnavailable are both zero, so no pod could ever be replaced; raise one of them",
-        )
     return {
         "type": "RollingUpdate",
         "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable},

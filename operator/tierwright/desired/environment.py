@@ -16,6 +16,8 @@ _HOME: Final[Mapping[str, str]] = {
     "HF_HOME": f"{CACHE_PATH}/huggingface",
     "HF_HUB_DISABLE_TELEMETRY": "1",
 }
+# The images of GPU engines ask the runtime for all GPUs of the node, even in a container that requests none.
+_NO_GPU: Final[Mapping[str, str]] = {"NVIDIA_VISIBLE_DEVICES": "void"}
 
 
 def server_env(runtime: Mapping[str, str], user: Iterable[EnvVar]) -> list[dict[str, Any]]:
@@ -30,7 +32,7 @@ def server_env(runtime: Mapping[str, str], user: Iterable[EnvVar]) -> list[dict[
 
 def fetch_env(token: Iterable[dict[str, Any]], user: Iterable[EnvVar]) -> list[dict[str, Any]]:
     """The environment of the init container that fetches weights."""
-    return _merge([*_named(_HOME), *token], map(_from_user, user))
+    return _merge([*_named({**_HOME, **_NO_GPU}), *token], map(_from_user, user))
 
 
 def _named(values: Mapping[str, str]) -> list[dict[str, Any]]:

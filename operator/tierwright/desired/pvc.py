@@ -1,13 +1,12 @@
 """Decides the tier's own volumes: claims for shared caches, templates for volumes that live with a pod, emptyDirs else."""
 
-from typing import Any, Final
+from typing import Any
 
 from tierwright.api.cache import CompileCache, WeightsCache
 from tierwright.api.tier import InferenceTier
 from tierwright.desired.metadata import child_metadata
 from tierwright.desired.names import child_name, short_hash
 
-SINGLE_NODE_MODES: Final = ("ReadWriteOnce", "ReadWriteOncePod")
 Cache = WeightsCache | CompileCache
 
 
@@ -45,11 +44,6 @@ def cache_volume(tier: InferenceTier, purpose: str, cache: Cache | None) -> dict
             "persistentVolumeClaim": {"claimName": claim_name(tier, purpose, cache)},
         }
     return {"name": purpose, "ephemeral": {"volumeClaimTemplate": {"spec": _claim_spec(cache)}}}
-
-
-def binds_to_one_node(cache: Cache | None) -> bool:
-    """Whether all replicas share one volume that only one node can mount."""
-    return cache is not None and cache.sharing == "Shared" and cache.access_mode in SINGLE_NODE_MODES
 
 
 def _claim_spec(cache: Cache) -> dict[str, Any]:

@@ -25,7 +25,6 @@ class WeightsPlan:
     volumes: tuple[dict[str, Any], ...]
     mounts: tuple[dict[str, Any], ...]
     """The server's mounts, all read-only."""
-    warnings: tuple[str, ...]
 
 
 def weights_plan(tier: InferenceTier) -> WeightsPlan:
@@ -40,7 +39,7 @@ def weights_plan(tier: InferenceTier) -> WeightsPlan:
     fetch = tuple(dict.fromkeys(source for source in sources if isinstance(source, HubSource)))
     volumes: list[dict[str, Any]] = []
     mounts: list[dict[str, Any]] = []
-    if fetch or tier.spec.cache.weights is not None:
+    if fetch:
         volumes.append(cache_volume(tier, WEIGHTS_VOLUME, tier.spec.cache.weights))
         mounts.append(_read_only(WEIGHTS_VOLUME, WEIGHTS_PATH))
     claims = list(dict.fromkeys(source.claim for source in sources if isinstance(source, ClaimSource)))
@@ -53,7 +52,6 @@ def weights_plan(tier: InferenceTier) -> WeightsPlan:
         fetch=fetch,
         volumes=tuple(volumes),
         mounts=tuple(mounts),
-        warnings=() if fetch else _warnings(tier),
     )
 
 
@@ -83,12 +81,3 @@ def _claim_path(index: int) -> str:
 
 def _read_only(volume: str, path: str) -> dict[str, Any]:
     return {"name": volume, "mountPath": path, "readOnly": True}
-
-
-def _warnings(tier: InferenceTier) -> tuple[str, ...]:
-    found: list[str] = []
-    if tier.spec.cache.weights is not None:
-        found.append("spec.cache.weights: nothing is fetched onto this volume, since no source is hf://")
-    if tier.spec.model.token_secret_ref is not None:
-        found.append("spec.model.tokenSecretRef: nothing uses the token, since no source is hf://")
-    return tuple(found)

@@ -8,7 +8,7 @@ from tierwright.api.tier import TierSpec
 from tierwright.engines.engine import CACHE_PATH, EnginePlan, EngineRequest
 from tierwright.engines.images import version_from_image
 from tierwright.engines.vllm_arguments import vllm_arguments
-from tierwright.hardware.refusal import invalid, unsupported
+from tierwright.hardware.refusal import unsupported
 
 NEWEST: Final = "0.32.0"
 """The newest version of vLLM, and the one whose arguments are generated."""
@@ -21,15 +21,13 @@ GID: Final = 0
 """The user and group that vLLM's images are prepared for; other users need group 0 as well."""
 HEALTH_PATH: Final = "/health"
 """Answers only once the engine serves, stays open when an API key is set, and fails when the engine has died."""
-_CPU_KV_DTYPES: Final = ("auto", "fp8")
-_CPU_BLOCK_STEP: Final = 32
 
 
 def vllm_plan(spec: TierSpec, request: EngineRequest) -> EnginePlan:
     """How vLLM is started for the tier.
 
     Raises:
-        RefusedError: an accelerator that is not built yet, or a field that vLLM cannot honour there.
+        RefusedError: an accelerator or a field that is not built yet.
     """
     accelerator = spec.hardware.accelerator
     if accelerator is Accelerator.NEURON:
@@ -37,7 +35,11 @@ def vllm_plan(spec: TierSpec, request: EngineRequest) -> EnginePlan:
             "spec.engine.type",
             "vllm on neuron is not supported yet; use type: jax with engine.image, or another accelerator",
         )
-    _refuse_what_vllm_cannot_honour(spec)
+    if spec.engine.prompt_cache.scope == "Tenant":
+        raise unsupported(
+            "spec.engine.promptCache.scope",
+            "a prompt cache per tenant needs the gateway, which is not built yet; use scope: Tier",
+        )
     image, version = _image_and_version(spec, request)
     return EnginePlan(
         image=image,
@@ -73,43 +75,6 @@ def _environment(request: EngineRequest) -> dict[str, str]:
         "FLASHINFER_WORKSPACE_BASE": CACHE_PATH,
         "NUMBA_CACHE_DIR": f"{CACHE_PATH}/numba",
     }
-
-
-def _refuse_what_vllm_cannot_honour(spec: TierSpec) -> None:
-    engine = spec.engine
-    if engine.jax is not None:
-        raise invalid("spec.engine.jax", "only engine.type jax has these settings; remove them")
-    if engine.prompt_cache.ttl is not None:
-        raise invalid(
-            "spec.engine.promptCache.ttl",
-            "vllm has no lifetime of cached prompts: the least recently used go first; remove ttl",
-        )
-    if engine.prompt_cache.scope == "Tenant":
-        raise unsupported(
-            "spec.engine.promptCache.scope",
-            "a prompt cache per tenant needs the gateway, which is not built yet; use scope: Tier",
-        )
-    if spec.hardware.accelerator is Accelerator.CPU:
-        _refuse_what_cpu_cannot_honour(spec)
-
-
-def _refuse_what_cpu_cannot_honour(spec: TierSpec) -> None:
-    cache = spec.engine.kv_cache
-    if cache.dtype is not None and cache.dtype not in _CPU_KV_DTYPES:
-        raise invalid(
-            "spec.engine.kvCache.dtype",
-            f"vllm on cpu keeps its cache as {' or '.join(_CPU_KV_DTYPES)}, not {cache.dtype}",
-        )
-    if cache.block_size is not None and cache.block_size % _CPU_BLOCK_STEP:
-        raise invalid(
-            "spec.engine.kvCache.blockSize",
-            f"vllm on cpu takes multiples of {_CPU_BLOCK_STEP}, not {cache.block_size}",
-        )
-    if cache.host_offload is not None:
-        raise invalid(
-            "spec.engine.kvCache.hostOffload",
-            "on cpu the cache lies in host memory already; remove hostOffload",
-        )
 
 
 def _warnings(version: str) -> tuple[str, ...]:

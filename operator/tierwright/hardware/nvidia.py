@@ -3,8 +3,14 @@
 from typing import Any, Final
 
 from tierwright.api.tier import TierSpec
-from tierwright.hardware.placement import Placement, node_expressions, tolerate_taint, user_tolerations
-from tierwright.hardware.refusal import invalid, unsupported
+from tierwright.hardware.placement import (
+    Placement,
+    device_count,
+    node_expressions,
+    tolerate_taint,
+    user_tolerations,
+)
+from tierwright.hardware.refusal import unsupported
 
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 GPU_TAINT: Final = "nvidia.com/gpu"
@@ -38,11 +44,9 @@ def nvidia_placement(spec: TierSpec) -> Placement:
             f"GPUs shared in time ({resource}) are not supported: an engine takes most of a GPU's memory; "
             f"ask for whole GPUs: {GPU_RESOURCE}",
         )
-    if hardware.count is None:
-        raise invalid("spec.hardware.count", "set the number of GPUs per host")
     expressions: list[dict[str, Any]] = [*node_expressions(hardware), dict(_WHOLE_GPUS_ONLY)]
     return Placement(
-        devices={resource: hardware.count},
+        devices={resource: device_count(hardware)},
         node_selector=hardware.node_pool.match_labels,
         node_expressions=tuple(expressions),
         tolerations=(tolerate_taint(GPU_TAINT), *user_tolerations(hardware)),

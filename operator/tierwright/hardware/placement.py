@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tierwright.api.hardware import HardwareSpec, LabelSelectorRequirement, Toleration
+from tierwright.hardware.refusal import invalid
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,17 @@ class Placement:
     """Taints that the pods tolerate."""
     env: Mapping[str, str]
     """Environment that the accelerator's runtime needs."""
+
+
+def device_count(hardware: HardwareSpec) -> int:
+    """Devices of one pod: a pod fills its share of one host, never the sum over hosts.
+
+    Raises:
+        RefusedError: the accelerator has devices and no count is given.
+    """
+    if hardware.count is None:
+        raise invalid("spec.hardware.count", f"set the number of {hardware.accelerator} devices per host")
+    return hardware.count
 
 
 def tolerate_taint(key: str) -> dict[str, Any]:
