@@ -221,7 +221,7 @@ async def test_a_bad_request_is_a_400_in_vllms_shape(path: str, body: bytes, wor
     [("--max-num-queued-reqs", "max_num_queued_reqs"), ("--max-num-queued-tokens", "max_num_queued_tokens")],
 )
 async def test_a_queue_limit_answers_503_and_counts_it(limit: str, reason: str) -> None:
-    async with running_engine(limit, "1", settings=STUCK) as (engine, server), sdk_of(server) as client:
+    async with running_engine(limit, "1", settings=STUCK) as (_, server), sdk_of(server) as client:
         first = asyncio.create_task(client.completions.create(model=MODEL, prompt=COPY))
         await until_running(server.make_url("/metrics"), 1)
         with pytest.raises(openai.InternalServerError) as refused:
@@ -287,7 +287,7 @@ async def get_json(server: TestServer, path: str, body: object = None) -> dict[s
 
 
 async def test_side_endpoints_answer_as_vllms_do() -> None:
-    async with running_engine("--enable-server-load-tracking", settings=STUCK) as (engine, server):
+    async with running_engine("--enable-server-load-tracking", settings=STUCK) as (_, server):
         assert await get_json(server, "/version") == {"version": "0.32.0"}
         assert await get_json(server, "/load") == {"server_load": 0}
         tokens = await get_json(server, "/tokenize", {"prompt": "one two", "return_token_strs": True})

@@ -12,6 +12,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from tests.unit.engine_sim.running import until_running
+
 REPOSITORY = Path(__file__).parents[3]
 ANSWER = {"prompt": "Repeat: " + "word " * 60, "max_tokens": 50, "temperature": 0}
 
@@ -105,22 +107,13 @@ async def test_requests_still_in_flight_at_the_deadline_are_aborted(arguments: t
     async with process(*arguments, STEP_BASE_MS="60000") as (child, url), aiohttp.ClientSession() as session:
         await until_line(child, "ready on")
         request = asyncio.create_task(session.post(f"{url}/v1/completions", json=ANSWER))
-        async with asyncio.timeout(30):
-            while 'num_requests_running{engine="0",model_name="model"} 1.0' not in await text_of(
-                session, f"{url}/metrics"
-            ):
-                pass
+        await until_running(f"{url}/metrics", 1)
         child.send_signal(signal.SIGTERM)
         response = await request
         assert response.status == 500
         assert "stopped before the request was finished" in (await response.json())["error"]["message"]
         response.release()
         assert await exit_code(child) == 0
-
-
-async def text_of(session: aiohttp.ClientSession, url: str) -> str:
-    async with session.get(url) as response:
-        return await response.text()
 
 
 @pytest.mark.parametrize(
