@@ -29,9 +29,11 @@ def cluster() -> Iterator["Cluster"]:
 
 
 @pytest.fixture(scope="session")
-def admin(cluster: "Cluster") -> Kubernetes:
+def admin(cluster: "Cluster") -> Iterator[Kubernetes]:
     """The cluster's administrator."""
-    return Kubernetes(cluster.kubeconfig)
+    user = Kubernetes(cluster.kubeconfig)
+    yield user
+    user.close()
 
 
 @pytest.fixture(scope="session")
@@ -65,3 +67,4 @@ def k8s(cluster: "Cluster") -> Iterator[Kubernetes]:
         yield user
     finally:
         user.delete("Namespace", namespace)
+        user.close()

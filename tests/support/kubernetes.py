@@ -45,6 +45,10 @@ class Kubernetes:
         self.namespace = namespace
         self._api = Api.from_kubeconfig(kubeconfig)
 
+    def close(self) -> None:
+        """Close the connection; fixtures do, since an unclosed one is an error in the next test."""
+        self._api.close()
+
     def path(self, kind: str, name: str = "", namespace: str | None = None) -> str:
         """The URL path of a kind or of one object."""
         base = _PATHS[kind].format(ns=namespace or self.namespace)
