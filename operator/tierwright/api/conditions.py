@@ -55,6 +55,7 @@ class Reason(StrEnum):
     CONTAINER_CONFIG_INVALID = "ContainerConfigInvalid"
     NODE_LOST = "NodeLost"
     EVICTED = "Evicted"
+    PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
     # Scheduled
     ALL_PLACED = "AllPlaced"
     NO_PODS = "NoPods"

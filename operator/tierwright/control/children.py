@@ -1,0 +1,231 @@
+"""Applies the children of one tier that differ from what is desired, and prunes those that are no longer wanted.
+
+The store may lag behind, so it only says that nothing is to be done. Before a write the object is read by name, and
+the plan is made again from what was read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from tierwright.api.conditions import Reason
+from tierwright.control import scaler
+from tierwright.control.apply_plan import Action, Owner, Plan, is_prunable, manifest_hash, plan_child, stamped
+from tierwright.control.containment import differences
+from tierwright.control.problems import problem_of
+from tierwright.desired.bundle import OWNED_KINDS, Bundle
+from tierwright.kube.errors import ApiError, KubeError, Verdict
+from tierwright.kube.resources import Object, ObjectRef, ref_of
+from tierwright.kube.verbs import KubeClient
+from tierwright.observe.snapshot import Problem
+from tierwright.observe.store import Store
+from tierwright.telemetry.metrics import Metrics
+
+CHILDREN_MANAGER: Final = "tierwright"
+_CONFLICT_STATUS: Final = 409
+
+
+@dataclass(frozen=True)
+class _Refusal:
+    """An apply that the API server refused: of which manifest, when, and whether only another manifest can help."""
+
+    manifest_hash: str
+    at: datetime
+    problem: Problem
+    is_final: bool
+
+    def stands(self, digest: str, oldest: datetime) -> bool:
+        """Whether the same apply would be refused again: it is the same manifest, and was tried after ``oldest``."""
+        return self.manifest_hash == digest and (self.is_final or self.at > oldest)
+
+
+@dataclass
+class ChildMemory:
+    """What is remembered of one tier's children from one reconcile to the next; losing it costs one apply each."""
+
+    refusals: dict[ObjectRef, _Refusal] = field(default_factory=dict)
+    uncorrected: dict[ObjectRef, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    """Manifest hash and fields that the API server did not take over."""
+
+
+@dataclass
+class Applied:
+    """What came of applying the children of one tier."""
+
+    workload: Object | None = None
+    """The live workload, when it is this tier's and nothing stands in the way of scaling it."""
+    problems: list[Problem] = field(default_factory=list)
+    waiting_for: list[str] = field(default_factory=list)
+    error: KubeError | None = None
+    """The last error that may pass."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every child is as desired."""
+        return not self.problems and not self.waiting_for and self.error is None
+
+    def note(self, ref: ObjectRef, error: KubeError) -> None:
+        """Takes in an error that may pass; a conflict alone is not worth telling, the next try settles it."""
+        self.error = error
+        if not (isinstance(error, ApiError) and error.status == _CONFLICT_STATUS):
+            self.problems.append(problem_of(ref, error))
+
+
+class ChildApplier:
+    """Brings children to what is desired; ``retry_refused_after`` is how long a refused apply is not repeated."""
+
+    def __init__(
+        self, client: KubeClient, store: Store, metrics: Metrics, retry_refused_after: timedelta
+    ) -> None:
+        self._client = client
+        self._metrics = metrics
+        self._store = store
+        self._retry_refused_after = retry_refused_after
+
+    async def apply(
+        self, bundle: Bundle, owner: Owner, replicas: int | None, memory: ChildMemory, now: datetime
+    ) -> Applied:
+        """Applies every child that differs; one child's failure does not keep the others from being applied.
+
+        ``replicas`` is sent with the workload until the scaler owns the field; None sends none.
+        """
+        applied = Applied()
+        for child in bundle.children:
+            is_workload = (child.manifest["kind"], child.manifest["metadata"]["name"]) == bundle.workload
+            try:
+                live = await self._apply_child(
+                    child.manifest, owner, is_workload, replicas, memory, now, applied
+                )
+            except KubeError as error:
+                live = None
+                applied.note(ref_of(child.manifest), error)
+            if is_workload:
+                applied.workload = live
+        return applied
+
+    async def prune(
+        self, namespace: str, tier_name: str, bundle: Bundle, owner: Owner, applied: Applied
+    ) -> None:
+        """Deletes children of this tier that the bundle no longer holds, once all others are as desired."""
+        if not applied.is_complete:
+            return
+        wanted = {ref_of(child.manifest) for child in bundle.children}
+        for live in self._store.children_of(namespace, tier_name):
+            if (live.get("apiVersion"), live.get("kind")) not in OWNED_KINDS or not is_prunable(live, owner):
+                continue
+            ref = ref_of(live)
+            if ref in wanted:
+                continue
+            try:
+                await self._client.delete(ref, uid=live["metadata"]["uid"])
+            except KubeError as error:
+                if error.verdict is Verdict.RETRY:
+                    applied.note(ref, error)
+                else:
+                    applied.problems.append(problem_of(ref, error))
+
+    async def _apply_child(
+        self,
+        manifest: Object,
+        owner: Owner,
+        is_workload: bool,
+        replicas: int | None,
+        memory: ChildMemory,
+        now: datetime,
+        applied: Applied,
+    ) -> Object | None:
+        """The live child when it is ours and usable."""
+        ref = ref_of(manifest)
+        desired = stamped(scaler.without_replicas(manifest) if is_workload else manifest)
+        stored = self._store.get(ref)
+        if plan_child(desired, stored, owner).action is Action.NOTHING:
+            memory.refusals.pop(ref, None)
+            memory.uncorrected.pop(ref, None)
+            return stored
+        digest = manifest_hash(desired)
+        refusal = memory.refusals.get(ref)
+        if refusal is not None and refusal.stands(digest, now - self._retry_refused_after):
+            applied.problems.append(refusal.problem)
+            return stored
+        live = await self._client.get(ref)
+        if live is not None:
+            self._store.put(ref.kind, live)
+        plan = plan_child(desired, live, owner)
+        if plan.action is Action.FOREIGN:
+            applied.problems.append(
+                Problem(Reason.CONFLICT, f"{ref.kind.kind} {ref.name} is not touched: {plan.why}")
+            )
+            return None
+        if plan.action in (Action.WAIT_FOR_OLD_OWNER, Action.WAIT_FOR_DELETION):
+            applied.waiting_for.append(f"{ref.kind.kind} {ref.name} ({plan.why})")
+            return None
+        if not plan.action.writes:
+            return live
+        if memory.uncorrected.get(ref) == (digest, plan.differing):
+            applied.problems.append(_not_corrected(ref, plan.differing))
+            return live
+        if is_workload:
+            desired = _with_due_replicas(desired, live, replicas)
+        return await self._write(ref, desired, digest, plan, memory, now, applied)
+
+    async def _write(
+        self,
+        ref: ObjectRef,
+        desired: Object,
+        digest: str,
+        plan: Plan,
+        memory: ChildMemory,
+        now: datetime,
+        applied: Applied,
+    ) -> Object | None:
+        try:
+            live = await self._client.apply(
+                _for_that_very_object(desired, plan.uid), manager=CHILDREN_MANAGER
+            )
+        except KubeError as error:
+            self._metrics.applies.labels(ref.kind.kind, "failed").inc()
+            if error.verdict is Verdict.RETRY:
+                raise
+            problem = problem_of(ref, error)
+            memory.refusals[ref] = _Refusal(digest, now, problem, is_final=error.verdict is Verdict.TERMINAL)
+            applied.problems.append(problem)
+            return None
+        self._store.put(ref.kind, live)
+        memory.refusals.pop(ref, None)
+        self._metrics.applies.labels(ref.kind.kind, plan.action.lower()).inc()
+        left = differences(desired, live)
+        if left:
+            memory.uncorrected[ref] = (digest, left)
+            applied.problems.append(_not_corrected(ref, left))
+        else:
+            memory.uncorrected.pop(ref, None)
+        return live
+
+
+def _with_due_replicas(desired: Object, live: Mapping[str, Any] | None, replicas: int | None) -> Object:
+    """Adds replicas until the scaler owns them (rule 3).
+
+    Another autoscaler on the workload (``replicas`` is None) keeps its number: what we own already is repeated, since
+    leaving it out would reset it to 1.
+    """
+    if live is not None and scaler.scaler_owns_replicas(live):
+        return desired
+    if replicas is not None:
+        return scaler.with_replicas(desired, replicas)
+    if live is not None and CHILDREN_MANAGER in scaler.replica_owners(live):
+        return scaler.with_replicas(desired, int(live["spec"]["replicas"]))
+    return desired
+
+
+def _for_that_very_object(manifest: Object, uid: str | None) -> Object:
+    """With the uid of the object that was read, the server answers 409 when it is gone or another by now."""
+    return manifest if uid is None else {**manifest, "metadata": {**manifest["metadata"], "uid": uid}}
+
+
+def _not_corrected(ref: ObjectRef, fields: tuple[str, ...]) -> Problem:
+    return Problem(
+        Reason.DRIFT_NOT_CORRECTED,
+        f"{ref.kind.kind} {ref.name}: something changes {', '.join(fields[:5])} back right after each apply;"
+        " look for an admission webhook or policy",
+    )

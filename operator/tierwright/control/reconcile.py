@@ -1,0 +1,249 @@
+"""Brings one tier from what its spec says to running children and a truthful status; read top down.
+
+Level-triggered: the same function runs whatever happened, decides by the store alone, and costs nothing when all is
+settled. A tier that is being deleted is never reconciled forward: its children belong to the garbage collector.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from tierwright.api.conditions import Reason
+from tierwright.api.status import TierStatus
+from tierwright.control import scaler
+from tierwright.control.apply_plan import Owner
+from tierwright.control.children import Applied, ChildApplier, ChildMemory
+from tierwright.control.conflicts import served
+from tierwright.control.intake import Intake, take_in
+from tierwright.control.outcome import Done, Failed, Key, Outcome, RequeueAfter
+from tierwright.control.problems import problem_of
+from tierwright.control.status.compute import compute_status
+from tierwright.control.status_writer import StatusWriter, stored_status
+from tierwright.desired.bundle import Bundle, BundleContext, Refusal, desired_bundle, pinned_engine
+from tierwright.desired.labels import TIER_LABEL
+from tierwright.desired.names import child_name, label_value
+from tierwright.kube.errors import ApiError, KubeError, Verdict
+from tierwright.kube.events import EventRecorder
+from tierwright.kube.resources import DEPLOYMENT, HPA, PVC, Object, ObjectRef, ref_of
+from tierwright.kube.verbs import KubeClient
+from tierwright.observe.evidence import is_starting, list_events, subjects, template_volumes
+from tierwright.observe.pods import pod_view, volume_claim_view, workload_view
+from tierwright.observe.snapshot import Facts, Finding, ScaleView, Snapshot, Stage
+from tierwright.observe.store import Store
+from tierwright.telemetry.metrics import Metrics
+
+_GONE = 404
+
+
+@dataclass(frozen=True)
+class ReconcileSettings:
+    """How long to wait for what sends no event. An apply that was refused is repeated at the next resync."""
+
+    resync: timedelta = timedelta(minutes=5)
+    wait_for_deletion: timedelta = timedelta(seconds=5)
+    look_again_at_stuck_pods: timedelta = timedelta(seconds=20)
+    look_again_at_young_pods: timedelta = timedelta(seconds=6)
+
+    @property
+    def retry_refused_after(self) -> timedelta:
+        """Shorter than a resync, whose tiers come a little earlier or later each time."""
+        return self.resync * 0.8
+
+
+@dataclass
+class _Memory:
+    """What is kept of one tier between two reconciles."""
+
+    uid: str
+    children: ChildMemory = field(default_factory=ChildMemory)
+
+
+@dataclass
+class _Work:
+    """What one reconcile did and learned, before it is frozen."""
+
+    applied: Applied = field(default_factory=Applied)
+    scale: ScaleView | None = None
+    facts: Facts | None = None
+    has_stuck_pods: bool = False
+    has_young_pods: bool = False
+
+
+class Reconciler:
+    """Reconciles tiers; ``now`` gives aware times in UTC."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        store: Store,
+        recorder: EventRecorder,
+        now: Callable[[], datetime],
+        *,
+        metrics: Metrics,
+        settings: ReconcileSettings | None = None,
+    ) -> None:
+        self._client = client
+        self._metrics = metrics
+        self._store = store
+        self._now = now
+        self._settings = settings or ReconcileSettings()
+        self._children = ChildApplier(client, store, metrics, self._settings.retry_refused_after)
+        self._status = StatusWriter(client, store, recorder)
+        self._memories: dict[Key, _Memory] = {}
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """One pass over one tier; what it says about the tier stands in the status, what it wants next in the outcome."""
+        obj = self._store.tier(*key)
+        if obj is None:
+            self._forget(key)
+            return Done()
+        intake = take_in(obj, self._rivals(obj))
+        work = _Work()
+        tier = intake.tier
+        if tier is not None and intake.stage in (Stage.ACTIVE, Stage.PAUSED):
+            bundle = desired_bundle(tier, BundleContext(pinned_engine(self._stored_workload(key))))
+            if isinstance(bundle, Refusal):
+                words = Finding(bundle.reason, f"{bundle.path}: {bundle.message}")
+                intake = replace(intake, stage=Stage.REFUSED, refusal=words)
+            else:
+                work.facts = _facts(bundle)
+                if intake.stage is Stage.ACTIVE:
+                    await self._bring_forward(key, obj, tier, bundle, work)
+        snapshot = await self._observe(key, obj, intake, work)
+        before = stored_status(obj)
+        after = compute_status(snapshot, before, self._now())
+        self._publish(key, after, work)
+        try:
+            await self._status.write(obj, before, after)
+        except KubeError as error:
+            return self._status_not_written(error, work)
+        return self._outcome(intake, work)
+
+    async def _bring_forward(
+        self, key: Key, obj: Object, tier: InferenceTier, bundle: Bundle, work: _Work
+    ) -> None:
+        """Applies what differs, sets the replicas, prunes what is no longer wanted."""
+        owner = Owner(obj["metadata"]["uid"], label_value(key[1]))
+        memory = self._memory(key, owner.uid)
+        stored = self._stored_workload(key)
+        rival = scaler.autoscaler_on(*bundle.workload, self._store.all_of(HPA, key[0]))
+        work.scale = scaler.decide(tier, _held(stored, obj), rival)
+        work.applied = await self._children.apply(
+            bundle, owner, work.scale.wanted, memory.children, self._now()
+        )
+        await self._scale(work)
+        await self._children.prune(*key, bundle, owner, work.applied)
+
+    async def _scale(self, work: _Work) -> None:
+        """Lets the scaler say its number, in every mode and by its own manager."""
+        live, scale = work.applied.workload, work.scale
+        if (
+            live is None
+            or scale is None
+            or scale.wanted is None
+            or not scaler.needs_scaling(live, scale.wanted)
+        ):
+            return
+        ref = ref_of(live)
+        try:
+            manifest = scaler.scale_manifest(live, scale.wanted)
+            work.applied.workload = await self._client.apply(manifest, manager=scaler.SCALER_MANAGER)
+            self._store.put(ref.kind, work.applied.workload)
+        except KubeError as error:
+            if error.verdict is Verdict.RETRY:
+                work.applied.note(ref, error)
+            else:
+                work.applied.problems.append(problem_of(ref, error))
+
+    async def _observe(self, key: Key, obj: Object, intake: Intake, work: _Work) -> Snapshot:
+        """Freezes what is known now; lists Events of the few objects that need explaining."""
+        namespace, name = key
+        now = self._now()
+        workload = self._stored_workload(key)
+        pods = tuple(pod_view(pod) for pod in sorted(self._store.pods_of(namespace, name), key=_name))
+        wanted = subjects(pods, *template_volumes(workload), now)
+        work.has_stuck_pods, work.has_young_pods = bool(wanted), is_starting(pods, now)
+        return Snapshot(
+            generation=int(obj["metadata"].get("generation") or 0),
+            stage=intake.stage,
+            selector=f"{TIER_LABEL}={label_value(name)}",
+            tier=intake.tier,
+            refusal=intake.refusal,
+            facts=work.facts,
+            problems=tuple(work.applied.problems),
+            waiting_for=tuple(work.applied.waiting_for),
+            scale=work.scale,
+            workload=workload_view(workload) if workload is not None else None,
+            pods=pods,
+            claims=tuple(
+                volume_claim_view(claim)
+                for claim in sorted(self._store.children_of(namespace, name, PVC), key=_name)
+            ),
+            events=await list_events(self._client, namespace, wanted),
+        )
+
+    def _outcome(self, intake: Intake, work: _Work) -> Outcome:
+        applied, settings = work.applied, self._settings
+        if applied.error is not None:
+            return Failed(applied.error, applied.error.retry_after)
+        waits = [
+            (bool(applied.waiting_for), settings.wait_for_deletion),
+            (work.has_young_pods, settings.look_again_at_young_pods),
+            (work.has_stuck_pods, settings.look_again_at_stuck_pods),
+            (bool(applied.problems), settings.resync),
+            (intake.refusal is not None and intake.refusal.reason is Reason.CONFLICT, settings.resync),
+        ]
+        due = [wait.total_seconds() for holds, wait in waits if holds]
+        return RequeueAfter(min(due)) if due else Done()
+
+    def _publish(self, key: Key, status: TierStatus, work: _Work) -> None:
+        self._metrics.set_conditions(key, [(each.type, each.status) for each in status.conditions])
+        for problem in work.applied.problems:
+            self._metrics.errors.labels(problem.reason).inc()
+
+    def _status_not_written(self, error: KubeError, work: _Work) -> Outcome:
+        if isinstance(error, ApiError) and error.status == _GONE:
+            return Done()  # the tier went while we looked at it; its deletion brings the key once more
+        retry_after = error.retry_after
+        if error.verdict is not Verdict.RETRY:
+            retry_after = self._settings.resync.total_seconds()
+        return Failed(work.applied.error or error, retry_after)
+
+    def _rivals(self, obj: Object) -> list[Object]:
+        claim = served(obj)
+        return self._store.same_speed(obj["metadata"]["namespace"], *claim) if claim else []
+
+    def _stored_workload(self, key: Key) -> Object | None:
+        """The live Deployment of the tier's name, when it carries the tier's label."""
+        live = self._store.get(ObjectRef(DEPLOYMENT, key[0], child_name(key[1])))
+        labels = ((live or {}).get("metadata") or {}).get("labels") or {}
+        return live if labels.get(TIER_LABEL) == label_value(key[1]) else None
+
+    def _memory(self, key: Key, uid: str) -> _Memory:
+        memory = self._memories.get(key)
+        if memory is None or memory.uid != uid:
+            self._forget(key)
+            memory = self._memories[key] = _Memory(uid)
+        return memory
+
+    def _forget(self, key: Key) -> None:
+        if memory := self._memories.pop(key, None):
+            self._status.forget(memory.uid)
+
+
+def _held(workload: Object | None, obj: Object) -> scaler.Held:
+    """The replicas that the tier had until now; those of a suspended tier say nothing."""
+    before = stored_status(obj)
+    if any(condition.reason == Reason.SUSPENDED for condition in before.conditions):
+        return scaler.Held()
+    owned = workload is not None and scaler.scaler_owns_replicas(workload)
+    live = int(workload["spec"].get("replicas") or 0) if workload is not None and owned else None
+    return scaler.Held(live, before.desired_replicas)
+
+
+def _facts(bundle: Bundle) -> Facts:
+    return Facts(bundle.endpoint, bundle.engine_image, bundle.engine_version, bundle.warnings)
+
+
+def _name(obj: Object) -> str:
+    return str(obj["metadata"]["name"])

@@ -1,0 +1,129 @@
+"""Decides how many replicas the workload gets and who may say so: one owner of ``spec.replicas`` in every mode (rule 3).
+
+The owner is the field manager ``tierwright-scaler``. The children's manager sends replicas at creation and until
+managedFields show the scaler as owner, never afterwards. Ownership is never released by an empty apply, which would
+reset the field to 1.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tierwright.api.conditions import Reason
+from tierwright.api.tier import InferenceTier
+from tierwright.kube.resources import Object
+from tierwright.observe.snapshot import ScaleView
+
+SCALER_MANAGER: Final = "tierwright-scaler"
+
+
+@dataclass(frozen=True)
+class Held:
+    """What is known of the replicas that the tier had until now.
+
+    ``live`` are the workload's replicas while the scaler owns them, else None. ``reported`` is what the last status
+    said was wanted; None when there was none, or when the tier was suspended then.
+    """
+
+    live: int | None = None
+    reported: int | None = None
+
+
+def decide(tier: InferenceTier, held: Held, other_scaler: str | None) -> ScaleView:
+    """The replicas that the scaler asks for, and the words for the condition ScalingActive.
+
+    ``wanted`` is None while another autoscaler works on the workload itself: two of them on one target fight, so ours
+    keeps silent and says so.
+    """
+    if other_scaler is not None:
+        return ScaleView(
+            None,
+            Reason.CONFLICT,
+            f"{other_scaler} scales the workload itself, so its replicas are left alone; let it scale"
+            f" InferenceTier {tier.metadata.name} instead (scaling.mode: Manual), or delete it",
+            suspended=tier.spec.suspend,
+        )
+    if tier.spec.suspend:
+        return ScaleView(0, Reason.SUSPENDED, "spec.suspend asks for no replicas", suspended=True)
+    scaling = tier.spec.scaling
+    if scaling.mode == "Auto":
+        start = tier.spec.replicas
+        kept = held.live if held.live is not None else held.reported
+        wanted = _clamp(start if kept is None else kept, minimum(tier), scaling.max_replicas)
+        return ScaleView(
+            wanted,
+            Reason.START_VALUE,
+            f"no autoscaler yet: {_replicas(wanted)} kept, within {minimum(tier)} to {scaling.max_replicas or 'any'}",
+        )
+    if scaling.mode == "Recommend":
+        return ScaleView(
+            tier.spec.replicas,
+            Reason.MANUAL,
+            "spec.replicas decides; there is no autoscaler yet to recommend another number",
+        )
+    return ScaleView(tier.spec.replicas, Reason.MANUAL, "spec.replicas decides")
+
+
+def minimum(tier: InferenceTier) -> int:
+    """Fewest replicas in mode Auto."""
+    wanted = tier.spec.scaling.min_replicas
+    return 1 if wanted is None else wanted
+
+
+def scaler_owns_replicas(workload: Mapping[str, Any]) -> bool:
+    """Whether managedFields show the scaler as an owner of ``spec.replicas``."""
+    return SCALER_MANAGER in replica_owners(workload)
+
+
+def replica_owners(workload: Mapping[str, Any]) -> frozenset[str]:
+    """The field managers that own ``spec.replicas`` of a workload."""
+    entries: Iterable[Mapping[str, Any]] = (workload.get("metadata") or {}).get("managedFields") or []
+    return frozenset(
+        str(entry.get("manager"))
+        for entry in entries
+        if "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
+    )
+
+
+def needs_scaling(workload: Mapping[str, Any], wanted: int) -> bool:
+    """Whether the scaler has to apply: the number differs, or the field is not the scaler's yet."""
+    return (workload.get("spec") or {}).get("replicas") != wanted or not scaler_owns_replicas(workload)
+
+
+def scale_manifest(workload: Mapping[str, Any], wanted: int) -> Object:
+    """All that the scaler ever applies: the address of that very workload, and its replicas."""
+    metadata = workload["metadata"]
+    return {
+        "apiVersion": workload["apiVersion"],
+        "kind": workload["kind"],
+        "metadata": {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]},
+        "spec": {"replicas": wanted},
+    }
+
+
+def without_replicas(manifest: Mapping[str, Any]) -> Object:
+    """The workload's manifest for the children's manager once the scaler owns the replicas."""
+    return {**manifest, "spec": {key: value for key, value in manifest["spec"].items() if key != "replicas"}}
+
+
+def with_replicas(manifest: Mapping[str, Any], replicas: int) -> Object:
+    """The workload's manifest for the children's manager before the scaler owns the replicas."""
+    return {**manifest, "spec": {**manifest["spec"], "replicas": replicas}}
+
+
+def autoscaler_on(workload_kind: str, workload_name: str, autoscalers: Iterable[Object]) -> str | None:
+    """The HorizontalPodAutoscaler that targets the workload itself, as words; KEDA makes one too."""
+    for autoscaler in autoscalers:
+        target = (autoscaler.get("spec") or {}).get("scaleTargetRef") or {}
+        if target.get("kind") == workload_kind and target.get("name") == workload_name:
+            return f"HorizontalPodAutoscaler {autoscaler['metadata']['name']}"
+    return None
+
+
+def _clamp(value: int, low: int, high: int | None) -> int:
+    bounded = max(value, low)
+    return bounded if high is None else min(bounded, high)
+
+
+def _replicas(count: int) -> str:
+    return "1 replica is" if count == 1 else f"{count} replicas are"

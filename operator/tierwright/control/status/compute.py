@@ -1,0 +1,107 @@
+"""Puts the status of a tier together from one snapshot: conditions, numbers, and what the children say.
+
+Pure: the same snapshot gives the same status at any time, except for the time of a condition that changed.
+"""
+
+from datetime import datetime
+from typing import Final
+
+from tierwright.api.conditions import ConditionType, Reason
+from tierwright.api.hardware import NodePool
+from tierwright.api.status import Condition, EngineStatus, TierStatus, WorkloadRef
+from tierwright.control.status.causes import causes
+from tierwright.control.status.draft import Draft
+from tierwright.control.status.progress import reconciling, stalled
+from tierwright.control.status.readiness import ready
+from tierwright.control.status.scheduling import scheduled
+from tierwright.control.status.startup import startup
+from tierwright.observe.snapshot import Snapshot, Stage
+
+_MESSAGE_LIMIT: Final = 2000
+_POOL_LIMIT: Final = 512
+_WARNING_LIMIT: Final = 1024
+_MOST_WARNINGS: Final = 32
+
+
+def compute_status(snapshot: Snapshot, previous: TierStatus, now: datetime) -> TierStatus:
+    """The status to report; ``now`` (aware, UTC) stamps conditions whose status changed."""
+    found = causes(snapshot)
+    drafts: tuple[tuple[ConditionType, Draft], ...] = (
+        (ConditionType.READY, ready(snapshot, found)),
+        (ConditionType.RECONCILING, reconciling(snapshot, found)),
+        (ConditionType.STALLED, stalled(snapshot, found)),
+        (ConditionType.SCHEDULED, scheduled(snapshot)),
+        (ConditionType.OBJECTIVES_MET, _objectives_met(snapshot)),
+        (ConditionType.SCALING_ACTIVE, _scaling_active(snapshot)),
+        (ConditionType.ROUTED, Draft("False", Reason.NO_GATEWAY, "no gateway routes requests to this tier")),
+    )
+    workload, facts = snapshot.workload, snapshot.facts
+    kept = previous if workload is not None else TierStatus()
+    return TierStatus(
+        observed_generation=snapshot.generation,
+        conditions=[_stamped(kind, draft, snapshot.generation, previous, now) for kind, draft in drafts],
+        replicas=len(snapshot.active_pods),
+        selector=snapshot.selector,
+        ready_replicas=snapshot.ready_count,
+        desired_replicas=snapshot.wanted,
+        recommended_replicas=previous.recommended_replicas,
+        ready=f"{snapshot.ready_count}/{snapshot.wanted}",
+        node_pool=node_pool_text(snapshot.tier.spec.hardware.node_pool) if snapshot.tier else kept.node_pool,
+        workload=WorkloadRef(kind=workload.kind, name=workload.name) if workload else None,
+        endpoint=facts.endpoint if facts else kept.endpoint,
+        engine=EngineStatus(image=facts.engine_image, version=facts.engine_version) if facts else kept.engine,
+        startup=startup(snapshot, previous.startup),
+        latency=previous.latency,
+        warnings=_warnings(facts.warnings) if facts else [],
+    )
+
+
+def node_pool_text(pool: NodePool) -> str | None:
+    """The node pool in one line, such as ``karpenter.sh/nodepool=h100,zone in (a,b)``; None when it pins nothing."""
+    parts = [f"{key}={value}" for key, value in sorted(pool.match_labels.items())]
+    for rule in pool.match_expressions:
+        values = f" ({','.join(rule.values)})" if rule.values else ""
+        parts.append(f"{rule.key} {rule.operator}{values}")
+    text = ",".join(parts)
+    return (text if len(text) <= _POOL_LIMIT else f"{text[: _POOL_LIMIT - 1]}…") or None
+
+
+def _objectives_met(snapshot: Snapshot) -> Draft:
+    objectives = snapshot.tier.spec.scaling.objectives if snapshot.tier else None
+    if objectives is None:
+        return Draft("Unknown", Reason.NO_METRICS, "no objectives are set")
+    return Draft("Unknown", Reason.NO_METRICS, "no latency has been measured yet")
+
+
+def _scaling_active(snapshot: Snapshot) -> Draft:
+    """False throughout: nothing follows the load yet, and the message says who decides instead."""
+    if snapshot.stage is Stage.DELETING:
+        return Draft("False", Reason.DELETING, "the tier is being deleted")
+    if snapshot.refusal is not None:
+        return Draft(
+            "False", snapshot.refusal.reason, "replicas stay as they are until the spec can be carried out"
+        )
+    if snapshot.stage is Stage.PAUSED or snapshot.scale is None:
+        return Draft("False", Reason.PAUSED, "replicas stay as they are while the tier is paused")
+    return Draft("False", snapshot.scale.reason, snapshot.scale.message)
+
+
+def _stamped(
+    kind: ConditionType, draft: Draft, generation: int, previous: TierStatus, now: datetime
+) -> Condition:
+    before = next((each for each in previous.conditions if each.type == kind), None)
+    same = before is not None and before.status == draft.status
+    return Condition(
+        type=kind,
+        status=draft.status,
+        reason=draft.reason,
+        message=draft.message[:_MESSAGE_LIMIT],
+        last_transition_time=(
+            before.last_transition_time if before is not None and same else now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        ),
+        observed_generation=generation,
+    )
+
+
+def _warnings(warnings: tuple[str, ...]) -> list[str]:
+    return [warning[:_WARNING_LIMIT] for warning in warnings[:_MOST_WARNINGS]]

@@ -1,0 +1,123 @@
+"""Finds why containers that did start do not last: memory, start-up budget, downloads, crashes, lost nodes."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from tierwright.api.conditions import Reason
+from tierwright.control.status.words import clipped, tail
+from tierwright.desired.fetch import FETCH_CONTAINER
+from tierwright.observe.pods import ContainerView, Exit, PodView
+from tierwright.observe.snapshot import Finding, Snapshot
+
+_STARTUP_PROBE: Final = re.compile(r"startup probe", re.IGNORECASE)
+_LIVENESS_PROBE: Final = re.compile(r"failed liveness probe", re.IGNORECASE)
+_KILLED: Final = frozenset({137, 143})
+
+
+def out_of_memory(snapshot: Snapshot) -> Finding | None:
+    """The kernel killed a container that went over its memory limit."""
+    for pod, container, ended in _broken(snapshot):
+        if ended.reason == "OOMKilled":
+            return Finding(
+                Reason.OUT_OF_MEMORY,
+                f"{_where(pod, container)} was killed: out of host memory, {_restarts(container)};"
+                " raise hardware.resources.memory",
+            )
+    return None
+
+
+def startup_timeout(snapshot: Snapshot) -> Finding | None:
+    """The engine was killed since it was not ready within the start-up budget."""
+    for pod, container, ended in _broken(snapshot):
+        if ended.code in _KILLED and not container.is_init and _probe_event(snapshot, pod, _STARTUP_PROBE):
+            return Finding(
+                Reason.STARTUP_TIMEOUT,
+                f"{_where(pod, container)} was not ready in time and was killed, {_restarts(container)};"
+                " raise rollout.startupTimeout, or see the engine's log for what takes so long",
+            )
+    return None
+
+
+def download_failed(snapshot: Snapshot) -> Finding | None:
+    """The init container that fetches the weights ends with an error."""
+    for pod, container, ended in _broken(snapshot):
+        if container.name == FETCH_CONTAINER:
+            return Finding(Reason.DOWNLOAD_FAILED, _ended(pod, container, ended))
+    return None
+
+
+def engine_crashed(snapshot: Snapshot) -> Finding | None:
+    """The engine ends by itself, or its liveness probe fails."""
+    for pod, container, ended in _broken(snapshot):
+        words = _ended(pod, container, ended)
+        if event := _probe_event(snapshot, pod, _LIVENESS_PROBE):
+            words = f"{words}; {event}"
+        return Finding(Reason.ENGINE_CRASHED, words)
+    return None
+
+
+def node_lost(snapshot: Snapshot) -> Finding | None:
+    """The node of a pod no longer answers."""
+    for pod in snapshot.pods:
+        if _node_is_lost(pod):
+            return Finding(Reason.NODE_LOST, f"pod {pod.name}: node {pod.node} does not answer")
+    return None
+
+
+def evicted(snapshot: Snapshot) -> Finding | None:
+    """A node threw a pod out, mostly since its disk or memory ran out."""
+    for pod in snapshot.pods:
+        if pod.phase == "Failed" and pod.reason == "Evicted":
+            return Finding(Reason.EVICTED, f"pod {pod.name} was evicted: {clipped(pod.message)}")
+    return None
+
+
+def _broken(snapshot: Snapshot) -> Iterator[tuple[PodView, ContainerView, Exit]]:
+    """Containers that ended and have not become ready since; they stay in here while they start once more."""
+    for pod in snapshot.active_pods:
+        if pod.ready:
+            continue
+        for container in pod.containers:
+            ended = container.latest_exit
+            finished = (
+                container.is_init and ended is not None and container.exit is not None and ended.code == 0
+            )
+            if ended is not None and not container.ready and not finished:
+                yield pod, container, ended
+
+
+def _node_is_lost(pod: PodView) -> bool:
+    """The node controller turns Ready off and leaves ContainersReady as the kubelet last reported it."""
+    if pod.reason == "NodeLost":
+        return True
+    disruption = pod.condition("DisruptionTarget")
+    if disruption is not None and disruption.reason == "DeletionByTaintManager":
+        return True
+    return pod.active and bool(pod.node) and pod.holds("ContainersReady") and not pod.holds("Ready")
+
+
+def _probe_event(snapshot: Snapshot, pod: PodView, pattern: re.Pattern[str]) -> str:
+    for event in snapshot.events_of("Pod", pod.name, "Killing", "Unhealthy"):
+        if pattern.search(event.message):
+            return clipped(event.message)
+    return ""
+
+
+def _ended(pod: PodView, container: ContainerView, ended: Exit) -> str:
+    hint = (
+        f"; last words: {tail(ended.message)}" if ended.message.strip() else f"; see {_logs(pod, container)}"
+    )
+    return f"{_where(pod, container)} ended with exit code {ended.code}, {_restarts(container)}{hint}"
+
+
+def _where(pod: PodView, container: ContainerView) -> str:
+    return f"pod {pod.name}, container {container.name}"
+
+
+def _logs(pod: PodView, container: ContainerView) -> str:
+    return f"kubectl logs {pod.name} -c {container.name} --previous"
+
+
+def _restarts(container: ContainerView) -> str:
+    return "1 restart" if container.restarts == 1 else f"{container.restarts} restarts"

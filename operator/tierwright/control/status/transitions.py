@@ -1,0 +1,81 @@
+"""Decides which Events a change of status is worth: what a person would want to read in `kubectl describe`."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from tierwright.api.conditions import ConditionType, Reason
+from tierwright.api.status import Condition, TierStatus
+
+ORDINARY: Final = frozenset(
+    {
+        Reason.SERVING,
+        Reason.SCALED_TO_ZERO,
+        Reason.SUSPENDED,
+        Reason.STARTING,
+        Reason.PAUSED,
+        Reason.TOO_FEW_READY,
+        Reason.SETTLED,
+        Reason.APPLYING,
+        Reason.ROLLING_OUT,
+        Reason.PROGRESSING,
+        Reason.DELETING,
+        Reason.ALL_PLACED,
+        Reason.NO_PODS,
+        Reason.WAITING,
+        Reason.NO_METRICS,
+        Reason.START_VALUE,
+        Reason.MANUAL,
+        Reason.NO_GATEWAY,
+    }
+)
+"""Reasons that belong to a tier's normal life; all others are causes that a person must act on."""
+
+_WATCHED: Final = (
+    ConditionType.READY,
+    ConditionType.STALLED,
+    ConditionType.RECONCILING,
+    ConditionType.SCALING_ACTIVE,
+)
+
+
+@dataclass(frozen=True)
+class Transition:
+    """One Event to write."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+def transitions(before: TierStatus, after: TierStatus) -> tuple[Transition, ...]:
+    """Events for what changed: a cause that was not there before, and Ready or Reconciling turning over."""
+    known = {condition.reason for condition in before.conditions if condition.type in _WATCHED}
+    found: dict[str, Transition] = {}
+    for kind in _WATCHED:
+        old, new = _condition(before, kind), _condition(after, kind)
+        if new is None or (old is not None and (old.status, old.reason) == (new.status, new.reason)):
+            continue
+        if new.reason not in ORDINARY:
+            if new.reason not in known:
+                found.setdefault(new.reason, Transition("Warning", new.reason, new.message))
+        elif _worth_telling(kind, old, new):
+            lost = kind is ConditionType.READY and new.status == "False" and old is not None
+            warn = lost and old is not None and old.status == "True" and new.reason == Reason.TOO_FEW_READY
+            found.setdefault(new.reason, Transition("Warning" if warn else "Normal", new.reason, new.message))
+    return tuple(found.values())
+
+
+def _worth_telling(kind: ConditionType, old: Condition | None, new: Condition) -> bool:
+    turned = old is None or old.status != new.status
+    if kind is ConditionType.READY:
+        return turned or new.reason in (Reason.SUSPENDED, Reason.SCALED_TO_ZERO)
+    if kind is ConditionType.RECONCILING:
+        return (turned and new.status == "True" and new.reason == Reason.ROLLING_OUT) or new.reason in (
+            Reason.PAUSED,
+            Reason.DELETING,
+        )
+    return False
+
+
+def _condition(status: TierStatus, kind: ConditionType) -> Condition | None:
+    return next((each for each in status.conditions if each.type == kind), None)

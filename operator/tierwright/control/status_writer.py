@@ -1,0 +1,81 @@
+"""Writes a tier's status when it differs from what is stored, and Events for what changed (rules 4 and 19)."""
+
+import logging
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from tierwright.api.status import TierStatus
+from tierwright.control.containment import differences
+from tierwright.control.status.transitions import transitions
+from tierwright.kube.events import EventRecorder
+from tierwright.kube.resources import Object
+from tierwright.kube.verbs import KubeClient
+from tierwright.observe.store import Store
+
+STATUS_MANAGER: Final = "tierwright-status"
+_log = logging.getLogger(__name__)
+
+
+def stored_status(obj: Object) -> TierStatus:
+    """The status that the stored tier carries; an empty one where today's models do not accept it."""
+    try:
+        return TierStatus.model_validate(obj.get("status") or {})
+    except ValidationError:
+        return TierStatus()
+
+
+class StatusWriter:
+    """The one writer of tiers' status."""
+
+    def __init__(self, client: KubeClient, store: Store, recorder: EventRecorder) -> None:
+        self._client = client
+        self._store = store
+        self._recorder = recorder
+        self._unheeded: dict[str, tuple[Object, Object]] = {}
+        """By uid: a status that was written, and what the server kept of it when the two differ."""
+
+    async def write(self, obj: Object, before: TierStatus, after: TierStatus) -> None:
+        """Writes ``after`` on the tier ``obj`` unless it stands there already.
+
+        Raises:
+            KubeError: the API server did not take it.
+        """
+        stored: Object = obj.get("status") or {}
+        wire = dict(after.to_wire())
+        uid = obj["metadata"]["uid"]
+        if _equal(wire, stored) or self._unheeded.get(uid) == (wire, stored):
+            return
+        live = await self._client.apply(
+            {
+                "apiVersion": obj["apiVersion"],
+                "kind": obj["kind"],
+                "metadata": {
+                    "name": obj["metadata"]["name"],
+                    "namespace": obj["metadata"]["namespace"],
+                    "uid": uid,
+                },
+                "status": wire,
+            },
+            manager=STATUS_MANAGER,
+            kind=self._store.tier_kind,
+            subresource="status",
+        )
+        self._store.put(self._store.tier_kind, live)
+        kept: Object = live.get("status") or {}
+        if _equal(wire, kept):
+            self._unheeded.pop(uid, None)
+        else:
+            # A field that another manager owns, or one that an older CRD prunes: written once, never in a loop.
+            self._unheeded[uid] = (wire, kept)
+            _log.warning("the stored status of %s is not the one that was written", obj["metadata"]["name"])
+        for each in transitions(before, after):
+            await self._recorder.record(obj, each.type, each.reason, each.message)
+
+    def forget(self, uid: str) -> None:
+        """Drops what is remembered of a tier that is gone."""
+        self._unheeded.pop(uid, None)
+
+
+def _equal(left: dict[str, Any], right: dict[str, Any]) -> bool:
+    return not differences(left, right) and not differences(right, left)

@@ -1,0 +1,102 @@
+"""Freezes all that the status of one tier is computed from; made at the end of a reconcile, read by pure functions."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tierwright.api.conditions import Reason
+from tierwright.api.tier import InferenceTier
+from tierwright.observe.pods import EventView, PodView, VolumeClaimView, WorkloadView
+
+
+class Stage(StrEnum):
+    """How far the reconcile of a tier may go."""
+
+    ACTIVE = "Active"
+    PAUSED = "Paused"
+    """A person asked for hands off."""
+    REFUSED = "Refused"
+    """The spec cannot be carried out; children stay as they are."""
+    DELETING = "Deleting"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A reason from the constants file, and the words for a person."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True)
+class Problem(Finding):
+    """What stood in the way of applying children; ``passing`` when it is tried again soon by itself."""
+
+    passing: bool = False
+
+
+@dataclass(frozen=True)
+class ScaleView:
+    """Who decides the replicas: the number asked for, and what ScalingActive says about it."""
+
+    wanted: int | None
+    reason: Reason
+    message: str
+    suspended: bool = False
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the desired children say about the tier, for the status to repeat."""
+
+    endpoint: str
+    engine_image: str
+    engine_version: str | None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One tier at one moment.
+
+    ``tier`` and ``facts`` are None when the spec cannot be read or carried out; ``refusal`` then says why.
+    ``waiting_for`` names children that cannot be applied before another object is gone.
+    """
+
+    generation: int
+    stage: Stage
+    selector: str
+    tier: InferenceTier | None = None
+    refusal: Finding | None = None
+    facts: Facts | None = None
+    problems: tuple[Problem, ...] = ()
+    waiting_for: tuple[str, ...] = ()
+    scale: ScaleView | None = None
+    workload: WorkloadView | None = None
+    pods: tuple[PodView, ...] = ()
+    claims: tuple[VolumeClaimView, ...] = ()
+    events: tuple[EventView, ...] = ()
+
+    @property
+    def active_pods(self) -> tuple[PodView, ...]:
+        """Pods that count as replicas."""
+        return tuple(pod for pod in self.pods if pod.active)
+
+    @property
+    def ready_count(self) -> int:
+        """Replicas that serve."""
+        return sum(pod.ready for pod in self.pods)
+
+    @property
+    def wanted(self) -> int:
+        """Replicas that are asked for, as far as that is known."""
+        if self.scale is not None and self.scale.wanted is not None:
+            return self.scale.wanted
+        return self.workload.replicas if self.workload is not None else 0
+
+    def events_of(self, kind: str, name: str, *reasons: str) -> tuple[EventView, ...]:
+        """Events on one object with one of these reasons."""
+        return tuple(
+            event
+            for event in self.events
+            if event.kind == kind and event.name == name and event.reason in reasons
+        )
