@@ -10,8 +10,9 @@ from datetime import datetime, timedelta
 
 from tierwright.api.conditions import Reason
 from tierwright.api.status import TierStatus
+from tierwright.api.tier import InferenceTier
 from tierwright.control import scaler
-from tierwright.control.apply_plan import Owner
+from tierwright.control.apply_plan import Owner, controller_of
 from tierwright.control.children import Applied, ChildApplier, ChildMemory
 from tierwright.control.conflicts import served
 from tierwright.control.intake import Intake, take_in
@@ -101,7 +102,7 @@ class Reconciler:
         work = _Work()
         tier = intake.tier
         if tier is not None and intake.stage in (Stage.ACTIVE, Stage.PAUSED):
-            bundle = desired_bundle(tier, BundleContext(pinned_engine(self._stored_workload(key))))
+            bundle = desired_bundle(tier, BundleContext(pinned_engine(self._stored_workload(key, obj))))
             if isinstance(bundle, Refusal):
                 words = Finding(bundle.reason, f"{bundle.path}: {bundle.message}")
                 intake = replace(intake, stage=Stage.REFUSED, refusal=words)
@@ -125,7 +126,7 @@ class Reconciler:
         """Applies what differs, sets the replicas, prunes what is no longer wanted."""
         owner = Owner(obj["metadata"]["uid"], label_value(key[1]))
         memory = self._memory(key, owner.uid)
-        stored = self._stored_workload(key)
+        stored = self._stored_workload(key, obj)
         rival = scaler.autoscaler_on(*bundle.workload, self._store.all_of(HPA, key[0]))
         work.scale = scaler.decide(tier, _held(stored, obj), rival)
         work.applied = await self._children.apply(
@@ -159,8 +160,10 @@ class Reconciler:
         """Freezes what is known now; lists Events of the few objects that need explaining."""
         namespace, name = key
         now = self._now()
-        workload = self._stored_workload(key)
-        pods = tuple(pod_view(pod) for pod in sorted(self._store.pods_of(namespace, name), key=_name))
+        workload = self._stored_workload(key, obj)
+        # Without a workload of this very tier the labelled pods are those of a deleted tier of the same name.
+        found = self._store.pods_of(namespace, name) if workload is not None else []
+        pods = tuple(pod_view(pod) for pod in sorted(found, key=_name))
         wanted = subjects(pods, *template_volumes(workload), now)
         work.has_stuck_pods, work.has_young_pods = bool(wanted), is_starting(pods, now)
         return Snapshot(
@@ -213,11 +216,13 @@ class Reconciler:
         claim = served(obj)
         return self._store.same_speed(obj["metadata"]["namespace"], *claim) if claim else []
 
-    def _stored_workload(self, key: Key) -> Object | None:
-        """The live Deployment of the tier's name, when it carries the tier's label."""
+    def _stored_workload(self, key: Key, obj: Object) -> Object | None:
+        """The live Deployment of this tier: it carries the label, and no other object controls it."""
         live = self._store.get(ObjectRef(DEPLOYMENT, key[0], child_name(key[1])))
-        labels = ((live or {}).get("metadata") or {}).get("labels") or {}
-        return live if labels.get(TIER_LABEL) == label_value(key[1]) else None
+        if live is None or (live["metadata"].get("labels") or {}).get(TIER_LABEL) != label_value(key[1]):
+            return None
+        controller = controller_of(live)
+        return live if controller is None or controller.get("uid") == obj["metadata"]["uid"] else None
 
     def _memory(self, key: Key, uid: str) -> _Memory:
         memory = self._memories.get(key)

@@ -61,7 +61,8 @@ def _progress(snapshot: Snapshot) -> str:
     """How far the first pod that is not ready came."""
     waiting = sorted((pod for pod in snapshot.active_pods if not pod.ready), key=lambda pod: pod.name)
     if not waiting:
-        return "; pods are being created"
+        awaited = ", ".join(snapshot.waiting_for)
+        return f"; waits for the end of {awaited}" if awaited else "; pods are being created"
     return f"; pod {waiting[0].name} {_step(waiting[0])}"
 
 
