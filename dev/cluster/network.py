@@ -97,7 +97,7 @@ def firewall(plan: AddressPlan) -> str:
     return f"""table inet {plan.tag} {{
   chain forward {{
     type filter hook forward priority 0;
-    ip saddr {net} ip daddr != {net} drop
+    ip saddr {net} ip daddr != {net} counter drop
     ip daddr {net} ip saddr != {net} drop
   }}
   chain input {{

@@ -18,7 +18,8 @@ from dev.cluster.base_image import PAUSE_IMAGE
 from dev.cluster.containerd import Containerd
 from dev.cluster.control_plane import ControlPlane
 from dev.cluster.node_config import NodeFiles
-from dev.cluster.node_leftovers import STATE, existing_folders, stop_leftovers
+from dev.cluster.node_leftovers import STATE, existing_folders
+from dev.cluster.node_leftovers import stop_leftovers as stop_leftovers
 from dev.cluster.node_requirements import missing_requirements, system_path
 from dev.cluster.pools import Pool
 from dev.cluster.subnets import AddressPlan

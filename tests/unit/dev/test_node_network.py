@@ -8,7 +8,7 @@ PLAN = choose("cluster", ["10.0.0.0/8"])  # so 172.16.0.0/16
 
 def test_no_packet_of_a_pod_leaves_the_machine_and_none_comes_in() -> None:
     rules = firewall(PLAN)
-    assert "ip saddr 172.16.0.0/16 ip daddr != 172.16.0.0/16 drop" in rules
+    assert "ip saddr 172.16.0.0/16 ip daddr != 172.16.0.0/16 counter drop" in rules
     assert "ip daddr 172.16.0.0/16 ip saddr != 172.16.0.0/16 drop" in rules
     assert f'iifname != {{ "lo", "{PLAN.tag}*" }} ip daddr 172.16.0.0/16 drop' in rules
 
