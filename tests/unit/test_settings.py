@@ -1,0 +1,51 @@
+"""Where a setting comes from, and what a bad one says."""
+
+import pytest
+
+from tierwright import settings
+from tierwright.settings import Settings, SettingsError, resolve
+
+
+def test_the_command_line_wins_over_the_environment_and_that_over_the_default() -> None:
+    environment = {"TIERWRIGHT_RESYNC_SECONDS": "60", "TIERWRIGHT_LOG_FORMAT": "json"}
+    resolved = resolve({"resync_seconds": "30", "log_format": None}, environment)
+    assert resolved.resync_seconds == 30.0
+    assert resolved.log_format == "json"
+    assert resolved.http_port == Settings().http_port
+
+
+def test_an_empty_variable_counts_as_not_set() -> None:
+    assert resolve({}, {"TIERWRIGHT_HTTP_PORT": ""}) == Settings()
+
+
+def test_lists_are_cleaned() -> None:
+    assert resolve({"namespaces": " b, a,,b "}, {}).namespaces == ("a", "b")
+
+
+def test_all_bad_settings_are_named_at_once_with_their_source() -> None:
+    with pytest.raises(SettingsError) as caught:
+        resolve(
+            {"http_port": "70000"}, {"TIERWRIGHT_RESYNC_SECONDS": "often", "TIERWRIGHT_LOG_LEVEL": "loud"}
+        )
+    text = str(caught.value)
+    assert "--http-port='70000': must be between 1 and 65535" in text
+    assert "TIERWRIGHT_RESYNC_SECONDS='often'" in text
+    assert "TIERWRIGHT_LOG_LEVEL='loud': must be one of DEBUG, INFO, WARNING, ERROR" in text
+
+
+def test_what_service_links_put_into_a_pods_environment_is_no_setting() -> None:
+    links = {"TIERWRIGHT_SERVICE_HOST": "10.0.0.1", "TIERWRIGHT_PORT": "tcp://10.0.0.1:80"}
+    assert resolve({}, links) == Settings()
+
+
+def test_every_setting_is_described_and_parses_its_own_default() -> None:
+    described = settings.describe()
+    for name, default in vars(Settings()).items():
+        assert described[name]
+        if default not in ("", ()):
+            assert resolve({name: str(default)}, {}) == Settings()
+
+
+def test_a_request_is_always_shorter_than_the_renew_deadline_of_the_lease() -> None:
+    with pytest.raises(SettingsError, match="between 1 and 9"):
+        resolve({"request_timeout_seconds": "10"}, {})
