@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierwright.control.outcome import Done, Failed, RequeueAfter
+from tierwright.control.outcome import Done, Failed, Outcome, RequeueAfter
 from tierwright.control.schedule import KeySchedule, Timing
 
 A = ("serving", "a")
