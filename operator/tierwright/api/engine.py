@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from tierwright.api import patterns
 from tierwright.api.base import ApiModel
 from tierwright.api.markers import Atomic, ListMap, ListSet
 from tierwright.api.model import ModelSource, SecretKeyRef
@@ -125,7 +126,7 @@ class EnvVarSource(ApiModel):
 class EnvVar(ApiModel):
     """One environment variable of the engine's container."""
 
-    name: Annotated[str, Field(pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$", min_length=1, max_length=253)]
+    name: Annotated[str, Field(pattern=patterns.ENV_NAME, min_length=1, max_length=253)]
     """Name of the variable."""
     value: Annotated[str, Field(max_length=4096)] | None = None
     """Its value; or use valueFrom."""
@@ -138,9 +139,9 @@ class EngineSpec(ApiModel):
 
     type: EngineType
     """vllm, or jax for the project's own worker."""
-    version: Annotated[str, Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z.+_-]*$", max_length=64)] | None = None
+    version: Annotated[str, Field(pattern=patterns.ENGINE_VERSION, max_length=64)] | None = None
     """Version of the engine; default: from the image tag, else the newest known."""
-    image: Annotated[str, Field(pattern=r"^[!-~]+$", min_length=1, max_length=512)] | None = None
+    image: Annotated[str, Field(pattern=patterns.IMAGE, min_length=1, max_length=512)] | None = None
     """Container image; default per engine and accelerator. The one in use stands in status.engine.image."""
     tensor_parallel: Annotated[int, Field(ge=1, le=64)] = 1
     """Devices (cores on neuron) that share each layer."""
@@ -152,7 +153,7 @@ class EngineSpec(ApiModel):
     """Longest context in tokens; default: the model's own."""
     dtype: Literal["auto", "bfloat16", "float16", "float32"] | None = None
     """Number format of weights and activations."""
-    quantization: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=64)] | None = None
+    quantization: Annotated[str, Field(pattern=patterns.QUANTIZATION, max_length=64)] | None = None
     """Quantization of the weights, by the engine's own name, such as fp8, awq or gptq."""
     batching: Batching = Batching()
     """Batch sizes."""

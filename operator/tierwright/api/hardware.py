@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from tierwright.api import patterns
 from tierwright.api.base import ApiModel
 from tierwright.api.markers import Atomic
 from tierwright.api.scalars import LabelKey, LabelValue, Quantity
@@ -81,9 +82,7 @@ class HardwareSpec(ApiModel):
     """More taints to tolerate; the accelerator's usual taint is tolerated by default."""
     resources: HostResources = HostResources()
     """Host resources of each pod."""
-    resource_name: Annotated[str, Field(pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$", max_length=253)] | None = (
-        None
-    )
+    resource_name: Annotated[str, Field(pattern=patterns.RESOURCE_NAME, max_length=253)] | None = None
     """Extended resource to ask for, where it is not the device plugin's default."""
     topology_spread: Literal["Zone", "Host", "None"] | None = None
     """Spread replicas over zones or hosts where possible; default Host."""

@@ -4,16 +4,14 @@ from typing import Annotated
 
 from pydantic import Field
 
+from tierwright.api import patterns
 from tierwright.api.base import ApiModel
 from tierwright.api.scalars import ObjectName, SecretKey
-
-SERVED_NAME_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?$"
-SOURCE_PATTERN = r"^(hf|s3|pvc|file|gs|oci)://[!-~]+$"
 
 ModelSource = Annotated[
     str,
     Field(
-        pattern=SOURCE_PATTERN,
+        pattern=patterns.SOURCE,
         max_length=1024,
         examples=["hf://meta-llama/Llama-3.3-70B-Instruct@main", "pvc://models/llama-70b"],
     ),
@@ -33,7 +31,7 @@ class SecretKeyRef(ApiModel):
 class ModelSpec(ApiModel):
     """The model that the tier serves."""
 
-    name: Annotated[str, Field(pattern=SERVED_NAME_PATTERN, min_length=1, max_length=253)]
+    name: Annotated[str, Field(pattern=patterns.SERVED_NAME, min_length=1, max_length=253)]
     """Served name. Tiers of one namespace that share it are speeds of the same model. Immutable."""
     source: ModelSource
     """Where the weights come from: hf://owner/repo@revision, s3://bucket/prefix, pvc://claim/path or file:///path."""

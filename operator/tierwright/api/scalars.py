@@ -6,12 +6,10 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
 
+from tierwright.api import patterns
 from tierwright.api.markers import IntOrString
 
 _DURATION_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
-# Digits are bounded so that no sum of three parts passes the 292 years that the API server can hold in a duration.
-_DURATION_PATTERN: Final = r"^([0-9]{1,5}(\.[0-9]{1,3})?(s|m|h)|[0-9]{1,8}(\.[0-9]{1,3})?ms){1,4}$"
-_QUANTITY_PATTERN: Final = r"^[0-9]{1,12}(\.[0-9]{1,3})?(Ki|Mi|Gi|Ti|Pi|m|k|M|G|T|P)?$"
 _UNIT_SECONDS: Final = {"ms": Decimal("0.001"), "s": Decimal(1), "m": Decimal(60), "h": Decimal(3600)}
 _QUANTITY: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(Ki|Mi|Gi|Ti|Pi|m|k|M|G|T|P)?")
 _LARGEST_QUANTITY: Final = Decimal(2**63 - 1)
@@ -39,42 +37,38 @@ def _number_as_text(value: object) -> object:
 
 
 Duration = Annotated[
-    str, Field(pattern=_DURATION_PATTERN, min_length=1, max_length=32, examples=["500ms", "5m"])
+    str, Field(pattern=patterns.DURATION, min_length=1, max_length=32, examples=["500ms", "5m"])
 ]
 """A Go duration without signs and with the units ms, s, m, h."""
 
 Quantity = Annotated[
     str,
+    Field(pattern=patterns.QUANTITY, max_length=32, examples=["24", "200Gi"]),
     BeforeValidator(_number_as_text),
     IntOrString(maximum=999_999_999_999),
-    Field(pattern=_QUANTITY_PATTERN, max_length=32, examples=["24", "200Gi"]),
 ]
 """A Kubernetes quantity, without sign and exponent."""
 
-Fraction = Annotated[
-    str, Field(pattern=r"^(0(\.[0-9]{1,6})?|1(\.0{1,6})?)$", max_length=8, examples=["0.95"])
-]
+Fraction = Annotated[str, Field(pattern=patterns.FRACTION, max_length=8, examples=["0.95"])]
 """A quoted decimal from 0 to 1."""
 
-PositiveDecimal = Annotated[
-    str, Field(pattern=r"^[0-9]{1,9}(\.[0-9]{1,6})?$", max_length=16, examples=["39.3"])
-]
+PositiveDecimal = Annotated[str, Field(pattern=patterns.POSITIVE_DECIMAL, max_length=16, examples=["39.3"])]
 """A quoted decimal, zero or more."""
 
 Percentage = Annotated[
     str,
+    Field(pattern=patterns.PERCENTAGE, max_length=4, examples=[1, "25%"]),
     BeforeValidator(_number_as_text),
     IntOrString(maximum=9999),
-    Field(pattern=r"^(0|[1-9][0-9]{0,3}|0%|[1-9][0-9]?%|100%)$", max_length=4, examples=[1, "25%"]),
 ]
 """A count of pods, or a percentage of them."""
 
-ObjectName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", min_length=1, max_length=253)]
+ObjectName = Annotated[str, Field(pattern=patterns.OBJECT_NAME, min_length=1, max_length=253)]
 """The name of another Kubernetes object (RFC 1123 subdomain)."""
 
-SecretKey = Annotated[str, Field(pattern=r"^[-._a-zA-Z0-9]+$", min_length=1, max_length=253)]
+SecretKey = Annotated[str, Field(pattern=patterns.SECRET_KEY, min_length=1, max_length=253)]
 LabelKey = Annotated[str, Field(min_length=1, max_length=317)]
-LabelValue = Annotated[str, Field(pattern=r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$", max_length=63)]
+LabelValue = Annotated[str, Field(pattern=patterns.LABEL_VALUE, max_length=63)]
 
 
 def duration_seconds(text: str) -> float:

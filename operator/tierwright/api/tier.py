@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from tierwright.api import patterns
 from tierwright.api.base import ApiModel
 from tierwright.api.cache import CacheSpec
 from tierwright.api.engine import EngineSpec
@@ -88,7 +89,7 @@ class TierSpec(ApiModel):
 class ObjectMeta(ApiModel):
     """The part of an object's metadata that the operator reads."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", min_length=1, max_length=253)]
+    name: Annotated[str, Field(pattern=patterns.OBJECT_NAME, min_length=1, max_length=253)]
     namespace: str = "default"
     uid: str | None = None
     generation: int | None = None

@@ -4,12 +4,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from tierwright.api import patterns
 from tierwright.api.base import ApiModel
 from tierwright.api.markers import ListSet
 from tierwright.api.scalars import Duration, PositiveDecimal, Quantity
 
-SPEED_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
-Speed = Annotated[str, Field(pattern=SPEED_PATTERN, min_length=1, max_length=32)]
+Speed = Annotated[str, Field(pattern=patterns.SPEED, min_length=1, max_length=32)]
 FallbackReason = Literal["RateLimited", "Overloaded", "Unavailable", "FirstTokenTimeout"]
 
 
@@ -29,8 +29,8 @@ class Fallback(ApiModel):
 
     to: Speed
     """Speed of the tier of the same model that takes over."""
-    on: Annotated[list[FallbackReason], Field(min_length=1, max_length=4), ListSet()]
-    """What makes a request fall back."""
+    when: Annotated[list[FallbackReason], Field(min_length=1, max_length=4), ListSet()]
+    """What makes a request fall back. (Not called on, since YAML reads that as true.)"""
     first_token_timeout: Duration | None = None
     """Wait for the first token before FirstTokenTimeout falls back."""
     cooldown: Duration = "60s"

@@ -40,17 +40,17 @@ RULES: Final[tuple[AnyRule, ...]] = (
     Rule[Fallback](
         at="spec.traffic.fallback",
         field="firstTokenTimeout",
-        cel=f"!('{_TIMEOUT}' in self.on) || has(self.firstTokenTimeout)",
+        cel=f"!('{_TIMEOUT}' in self.when) || has(self.firstTokenTimeout)",
         message="falling back on FirstTokenTimeout needs firstTokenTimeout; set how long to wait",
-        holds=lambda fallback: _TIMEOUT not in fallback.on or fallback.first_token_timeout is not None,
+        holds=lambda fallback: _TIMEOUT not in fallback.when or fallback.first_token_timeout is not None,
         reason="FieldValueRequired",
     ),
     Rule[Fallback](
         at="spec.traffic.fallback",
         field="firstTokenTimeout",
-        cel=f"'{_TIMEOUT}' in self.on || !has(self.firstTokenTimeout)",
-        message="firstTokenTimeout is not used; add FirstTokenTimeout to on, or remove it",
-        holds=lambda fallback: _TIMEOUT in fallback.on or fallback.first_token_timeout is None,
+        cel=f"'{_TIMEOUT}' in self.when || !has(self.firstTokenTimeout)",
+        message="firstTokenTimeout is not used; add FirstTokenTimeout to when, or remove it",
+        holds=lambda fallback: _TIMEOUT in fallback.when or fallback.first_token_timeout is None,
     ),
     Rule[Fallback](
         at="spec.traffic.fallback",
