@@ -13,7 +13,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from prometheus_client import CollectorRegistry
@@ -23,6 +23,7 @@ from tierwright.control.health import Vitals, liveness, readiness
 from tierwright.control.kinds import INFERENCE_TIER
 from tierwright.control.outcome import Key, Outcome
 from tierwright.control.queue import KeyQueue, Reconcile
+from tierwright.control.reconcile import Reconciler, ReconcileSettings
 from tierwright.control.resync import CrdMissingError, Resync
 from tierwright.control.schedule import Timing
 from tierwright.control.wiring import Watches, WatchesEndedError
@@ -69,7 +70,7 @@ class Operator:
         settings: Settings,
         client: HttpKubeClient,
         metrics: Metrics,
-        make_reconcile: Callable[[HttpKubeClient, Store, EventRecorder, Metrics], Reconcile],
+        make_reconcile: Callable[[HttpKubeClient, Store, EventRecorder, Metrics, Settings], Reconcile],
         *,
         patience: Patience | None = None,
         rng: random.Random | None = None,
@@ -82,7 +83,7 @@ class Operator:
         self._patience = patience or Patience()
         self.store = Store(INFERENCE_TIER, label_value, TIER_LABEL)
         recorder = EventRecorder(client, metrics, lambda: datetime.now(UTC))
-        self._reconcile = make_reconcile(client, self.store, recorder, metrics)
+        self._reconcile = make_reconcile(client, self.store, recorder, metrics, settings)
         self.queue = KeyQueue(
             self._reconcile_or_forget,
             metrics=metrics,
@@ -208,12 +209,17 @@ class Operator:
 
 
 def make_reconcile(
-    client: HttpKubeClient, store: Store, recorder: EventRecorder, metrics: Metrics
+    client: HttpKubeClient, store: Store, recorder: EventRecorder, metrics: Metrics, settings: Settings
 ) -> Reconcile:
     """The reconcile of the shipped operator."""
-    from tierwright.control.reconcile import Reconciler
-
-    return Reconciler(client, store, recorder, lambda: datetime.now(UTC), metrics=metrics).reconcile
+    return Reconciler(
+        client,
+        store,
+        recorder,
+        lambda: datetime.now(UTC),
+        metrics=metrics,
+        settings=ReconcileSettings(resync=timedelta(seconds=settings.resync_seconds)),
+    ).reconcile
 
 
 async def run_operator(settings: Settings) -> int:
