@@ -72,7 +72,7 @@ def ensure_base_images(progress: Callable[[str], None] = print) -> BaseImages:
     Raises buildah.BuildError with the end of the log when debootstrap or a build fails. Needs root.
     """
     python, debian = _choose(find_pythons())
-    tag = f"{PYTHON_REPOSITORY}:{_digest([_RECIPE, debian.digest, _fingerprint(python)])}"
+    tag = f"{PYTHON_REPOSITORY}:{_digest([debian.digest, _fingerprint(python), python_dockerfile(python)])}"
     folder = paths.cache_dir() / "base" / debian.digest
     pause = paths.cache_dir() / "images" / f"tierwright-pause-{debian.digest}.tar"
     with buildah.session():
@@ -120,7 +120,8 @@ def python_dockerfile(python: HostPython | None) -> str:
         pip = "python3 -m ensurepip && ln -sf pip3 /usr/local/bin/pip"
         copy = f"COPY python/ /usr/local/\nENV PATH={_PATH}\nRUN ldconfig && {links} && {pip}\n"
     return (
-        f"FROM scratch\nADD debian.tar /\n{copy}"
+        # The file that builds mount over; it would be left in images by the mount otherwise.
+        f"FROM scratch\nADD debian.tar /\n{copy}RUN touch /etc/pip.conf\n"
         f'ENV PATH={_PATH} LANG=C.UTF-8\nRUN python3 -c "{_CHECK}" && pip --version\nCMD ["python3"]\n'
     )
 

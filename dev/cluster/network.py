@@ -15,7 +15,7 @@ from typing import Any
 
 from dev.cluster.subnets import AddressPlan, choose
 
-_STATE = "network.json"
+STATE = "network.json"
 _PROXY_TABLES = ("ip kube-proxy", "ip6 kube-proxy")
 _OWN_TABLE = re.compile(r"inet tw[0-9a-f]{6}")
 _WANTED_SYSCTLS = {
@@ -60,7 +60,7 @@ def prepare_network(run_dir: Path, cluster: str) -> AddressPlan:
     before = {name: value for name in sorted(names) if (value := read_sysctl(name)) is not None}
     run_dir.mkdir(parents=True, exist_ok=True)
     state = {"tag": plan.tag, "network": str(plan.network), "sysctls": before}
-    (run_dir / _STATE).write_text(json.dumps(state, indent=1))
+    (run_dir / STATE).write_text(json.dumps(state, indent=1))
     for name, wanted in _WANTED_SYSCTLS.items():
         if int(before.get(name, "0")) < wanted:
             _sysctl_path(name).write_text(str(wanted))
@@ -74,7 +74,7 @@ def prepare_network(run_dir: Path, cluster: str) -> AddressPlan:
 def load_network(run_dir: Path) -> AddressPlan | None:
     """The plan that `prepare_network` made for this run folder; None when there is none."""
     try:
-        state = json.loads((run_dir / _STATE).read_text())
+        state = json.loads((run_dir / STATE).read_text())
         return AddressPlan(state["tag"], IPv4Network(state["network"]))
     except (OSError, ValueError, KeyError):
         return None
@@ -127,7 +127,7 @@ def hairpin_rule(plan: AddressPlan, index: int) -> str:
 
 def remove_network(run_dir: Path) -> None:
     """Undo `prepare_network`: links, routes and rules, kube-proxy's tables, changed sysctls. Idempotent."""
-    state_file = run_dir / _STATE
+    state_file = run_dir / STATE
     plan = load_network(run_dir)
     if plan is None:
         state_file.unlink(missing_ok=True)
