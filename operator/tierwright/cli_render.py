@@ -1,0 +1,227 @@
+"""Decides what ``tierwright render`` prints: the children of each tier in the files, or all that is wrong with all of them."""
+
+import argparse
+import re
+import sys
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tierwright.api.parse import parse_tier
+from tierwright.api.tier import GROUP, KIND, InferenceTier
+from tierwright.desired.bundle import Bundle, BundleContext, desired_bundle
+
+STDIN: Final = "-"
+_DOCUMENT_START: Final = re.compile(r"^(?=---(?:\s|$))", re.MULTILINE)
+_ONE_LINE: Final = 1 << 20
+
+
+@dataclass(frozen=True)
+class Input:
+    """The text of one file."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class RenderResult:
+    """What comes of some files; there are no children when there are errors."""
+
+    children: tuple[dict[str, Any], ...]
+    """All children of all tiers, each tier's in apply order."""
+    errors: tuple[str, ...]
+    """Each with file, document and field path, and what to do."""
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Document:
+    where: str
+    content: Any
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """Something to say about one document."""
+
+    where: str
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.words}"
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the children to stdout and everything else to stderr; 0 when all tiers could be rendered, else 1."""
+    inputs, unreadable = _read(arguments.filename)
+    result = render_documents(inputs)
+    for warning in result.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    for error in (*unreadable, *result.errors):
+        print(f"error: {error}", file=sys.stderr)
+    if unreadable or result.errors:
+        return 1
+    sys.stdout.write(to_yaml(result.children))
+    return 0
+
+
+def render_documents(inputs: Iterable[Input]) -> RenderResult:
+    """The children of every InferenceTier in the files."""
+    children: list[dict[str, Any]] = []
+    errors: list[str] = []
+    warnings: list[str] = []
+    seen: dict[Hashable, str] = {}
+    for source in inputs:
+        found = False
+        for item in _documents(source):
+            if isinstance(item, _Problem):
+                errors.append(str(item))
+            elif _is_something_else(item.content):
+                kind = item.content["kind"]
+                warnings.append(f"{item.where}: {kind} is no {KIND} and was left out")
+                continue
+            else:
+                bundle, problems = _render(item, seen)
+                errors += map(str, problems)
+                if bundle is not None:
+                    children += [child.manifest for child in bundle.children]
+                    warnings += [f"{item.where}: {warning}" for warning in bundle.warnings]
+            found = True
+        if not found:
+            errors.append(
+                f"{source.name}: holds no {KIND}; write one with apiVersion, kind, metadata and spec"
+            )
+    return RenderResult(() if errors else tuple(children), tuple(errors), tuple(warnings))
+
+
+def to_yaml(documents: Iterable[dict[str, Any]]) -> str:
+    """The documents as YAML, fields in their own order, texts of several lines as blocks."""
+    text: str = yaml.dump_all(
+        documents, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=_ONE_LINE, allow_unicode=True
+    )
+    return text
+
+
+def _render(document: _Document, seen: dict[Hashable, str]) -> tuple[Bundle | None, list[_Problem]]:
+    parsed = parse_tier(document.content, strict=True)
+    if parsed.tier is None:
+        return None, [_Problem(document.where, str(error).removeprefix(": ")) for error in parsed.errors]
+    twins = list(_twins(parsed.tier, document.where, seen))
+    bundle = desired_bundle(parsed.tier, BundleContext())
+    if isinstance(bundle, Bundle):
+        return bundle, twins
+    return None, [*twins, _Problem(document.where, f"{bundle.path}: {bundle.message}")]
+
+
+def _twins(tier: InferenceTier, where: str, seen: dict[Hashable, str]) -> Iterator[_Problem]:
+    """What two tiers may not share; the cluster would let the later one wait in conflict."""
+    namespace, name = tier.metadata.namespace, tier.metadata.name
+    model, speed = tier.spec.model.name, tier.spec.speed
+    for identity, words in (
+        (
+            ("name", namespace, name),
+            f"metadata.name: {namespace}/{name} stands in {{first}} already; rename one",
+        ),
+        (
+            ("speed", namespace, model, speed),
+            f"spec.speed: {{first}} serves {model} at speed {speed} already; use another speed",
+        ),
+    ):
+        first = seen.setdefault(identity, where)
+        if first != where:
+            yield _Problem(where, words.format(first=first))
+
+
+def _documents(source: Input) -> Iterator[_Document | _Problem]:
+    """Each document by itself, so that one that cannot be read hides none of the others."""
+    line = 0
+    number = 0
+    for text in _DOCUMENT_START.split(source.text):
+        try:
+            content = yaml.load(text, Loader=_Loader)  # noqa: S506 - made from the safe loader
+        except yaml.YAMLError as error:
+            number += 1
+            yield _Problem(f"{source.name}, document {number}", _words_of(error, line))
+        else:
+            if content is not None:
+                number += 1
+                yield from _items(f"{source.name}, document {number}", content)
+        line += text.count("\n")
+
+
+def _items(where: str, content: Any) -> Iterator[_Document]:
+    """The document, or the items of a list as ``kubectl get -o yaml`` prints it."""
+    if isinstance(content, dict) and content.get("kind") == "List" and isinstance(content.get("items"), list):
+        for index, item in enumerate(content["items"]):
+            yield _Document(f"{where}, items[{index}]", item)
+    else:
+        yield _Document(where, content)
+
+
+def _is_something_else(content: Any) -> bool:
+    if not isinstance(content, dict) or not content.get("kind"):
+        return False
+    return content["kind"] != KIND and not str(content.get("apiVersion")).startswith(f"{GROUP}/")
+
+
+def _words_of(error: yaml.YAMLError, first_line: int) -> str:
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return f"cannot be read as YAML: {error}"
+    mark = error.problem_mark
+    place = f"line {first_line + mark.line + 1}, column {mark.column + 1}"
+    return f"cannot be read as YAML: {place}: {error.problem}"
+
+
+def _read(names: Iterable[str]) -> tuple[list[Input], list[str]]:
+    inputs: list[Input] = []
+    errors: list[str] = []
+    for name in names:
+        try:
+            text = sys.stdin.read() if name == STDIN else Path(name).read_text(encoding="utf-8")
+        except OSError as error:
+            errors.append(f"{name}: cannot be read: {error.strerror}")
+        except UnicodeDecodeError:
+            errors.append(f"{name}: is no UTF-8 text")
+        else:
+            inputs.append(Input("stdin" if name == STDIN else name, text))
+    return inputs, errors
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses what YAML readers pass over in silence: a key that stands twice, and a key that is no text."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        keys: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise _bad_key(key, "a key must be text")
+            if key.tag not in ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"):
+                raise _bad_key(
+                    key, f'YAML does not read the key {key.value} as text; quote it: "{key.value}"'
+                )
+            if key.value in keys:
+                raise _bad_key(key, f"the key {key.value} stands twice; remove one")
+            keys.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _bad_key(node: yaml.Node, words: str) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=words, problem_mark=node.start_mark)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines as blocks, and no anchors."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - no object is written by reference
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, data: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", data, style="|" if "\n" in data else None)
+
+
+_Dumper.add_representer(str, _text)
