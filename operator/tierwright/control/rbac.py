@@ -53,6 +53,7 @@ PERMISSIONS: Final[tuple[Permission, ...]] = (
     Permission("networking.k8s.io", "networkpolicies", OWN, "who may reach the pods"),
     Permission("", "pods", READ, "status is computed from live pods"),
     Permission("", "events", ("create", "patch"), "transitions of a tier's conditions"),
+    Permission("", "events", ("list",), "why pods and volumes of a tier are stuck"),
     Permission(
         "autoscaling", "horizontalpodautoscalers", READ, "a second scaler of one workload is a conflict"
     ),
