@@ -100,6 +100,10 @@ class Api:
             raise
         return True
 
+    def clone(self) -> "Api":
+        """Another connection to the same server, for another thread."""
+        return Api(self._host, self._port, self._context, self._token, self._timeout_s)
+
     def close(self) -> None:
         """Close the connection; the next request opens a new one."""
         if self._connection:

