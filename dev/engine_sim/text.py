@@ -6,11 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 VOCABULARY = 49_152
-PIECE = re.compile(r"\s?\w{1,6}|\s?[^\w\s]|\s")
+# A line break is always a piece of its own, so an answer has the same pieces alone and behind its prompt.
+PIECE = re.compile(r" ?\w{1,6}| ?[^\w\s]|\s")
 FENCE = re.compile(r"```[^\n]*\n(.*?)```", re.DOTALL)
+COPY_VERBS = (
+    "add|apply|change|convert|copy|correct|echo|edit|fix|give back|proofread|refactor|reformat|rename|repeat|replace|"
+    "reproduce|return|rewrite|update"
+)
 COPY_REQUEST = re.compile(
-    r"^\s*(?:please\s+|can you\s+|could you\s+)?(?:repeat|copy|echo|edit|rewrite|fix|proofread)\b[^:\n]*[:\n]\s*(.+)",
-    re.DOTALL | re.IGNORECASE,
+    rf"\s*(?:please |can you |could you )*(?:{COPY_VERBS})\b[^:\n]*[:\n]\s*(\S.*)", re.DOTALL | re.IGNORECASE
 )
 COMMON_WORDS = (
     "the a each one this another what which model answer question reader word sentence step part idea reason case "

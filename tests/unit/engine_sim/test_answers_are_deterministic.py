@@ -1,5 +1,8 @@
 """The same prompt and seed give the same text in every simulator, and copy requests are answered with the copy."""
 
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +19,11 @@ from tests.unit.engine_sim.virtual_time import run_to_end
 NGRAM = ("--speculative-config", '{"method": "ngram", "num_speculative_tokens": 5}')
 FAST = ("--max-num-seqs", "8", *NGRAM)
 CODE = "".join(f"def step_{i}(value, limit):\n    return min(value + {i}, limit)\n\n\n" for i in range(12))
+# Frozen prompts: the draws behind acceptance are a function of the text, so these ratios never change by chance.
+COPIES = [f"Give back file {number}:\n```python\n{CODE}```" for number in range(4)]
+COPIES += json.loads(
+    (Path(__file__).parents[3] / "dev" / "demo" / "prompts.json").read_text(encoding="utf-8")
+)
 
 
 def ask(text: str, *arguments: str, **fields: object) -> tuple[Choice, ...]:
@@ -62,8 +70,22 @@ def test_a_fenced_block_is_echoed_word_for_word() -> None:
     assert CODE in ask(f"Add nothing, give it back:\n```python\n{CODE}```")[0].text
 
 
-def test_a_request_to_repeat_is_answered_with_the_words() -> None:
-    assert ask("Please repeat after me: one two three")[0].text == "one two three"
+@pytest.mark.parametrize(
+    "request_line",
+    [
+        "Please repeat after me:",
+        "Return this unchanged, as text only.\n\n",
+        "could you please rewrite\n",
+        "FIX spelling:",
+    ],
+)
+def test_a_request_to_copy_or_edit_is_answered_with_the_words(request_line: str) -> None:
+    assert ask(f"{request_line} one two three")[0].text == "one two three"
+
+
+@pytest.mark.parametrize("request_line", ["Why copy", "Repeat", "Repeat:", "Additional questions: which"])
+def test_what_names_no_text_to_copy_is_answered_with_prose(request_line: str) -> None:
+    assert ask(request_line)[0].text.endswith(".")
 
 
 def test_length_ends_and_natural_ends_are_told_apart() -> None:
@@ -113,22 +135,23 @@ def test_drafts_are_right_as_often_as_the_setting_says(chance: float) -> None:
     assert sum(draws) / len(draws) == pytest.approx(chance, abs=0.015)
 
 
-@pytest.mark.parametrize("number", range(5))
-def test_speculation_makes_one_stream_at_least_two_and_a_half_times_as_fast_on_copied_text(
-    number: int,
-) -> None:
-    def seconds_per_token(*arguments: str) -> float:
-        config = config_of(*arguments)
-        choice = ask(f"Give back file {number}:\n```python\n{CODE}```", *arguments)[0]
-        cache = KvCache(config.total_blocks, config.block_size)
-        run = run_to_end(
-            Scheduler(config.limits, config.step_time, cache, config.speculation), [choice.job.request]
-        )
-        record = run.finished[choice.job.request.request_id].record
-        assert record is not None
-        return (record.last_token - record.first_token) / (record.output_tokens - 1)
+def seconds_per_token(text: str, *arguments: str) -> float:
+    config = config_of(*arguments)
+    request = ask(text, *arguments)[0].job.request
+    cache = KvCache(config.total_blocks, config.block_size)
+    run = run_to_end(Scheduler(config.limits, config.step_time, cache, config.speculation), [request])
+    record = run.finished[request.request_id].record
+    assert record is not None
+    return (record.last_token - record.first_token) / (record.output_tokens - 1)
 
-    assert seconds_per_token() / seconds_per_token(*FAST) >= 2.5
+
+@pytest.mark.parametrize("tokens", ["5", "8"])
+@pytest.mark.parametrize("number", range(len(COPIES)))
+def test_speculation_makes_one_stream_at_least_two_and_a_half_times_as_fast_on_copied_text(
+    number: int, tokens: str
+) -> None:
+    fast = seconds_per_token(COPIES[number], "--spec-method", "ngram", "--spec-tokens", tokens)
+    assert seconds_per_token(COPIES[number]) / fast >= 2.5
 
 
 def test_speculation_hardly_helps_on_prose() -> None:

@@ -62,6 +62,17 @@ def test_drafting_costs_time_only_where_a_model_does_it() -> None:
     assert eagle.step_time.per_draft_token > 0
 
 
+def test_drafted_tokens_follow_the_table_of_batch_sizes() -> None:
+    config = config_of(
+        *speculative(
+            '{"method": "ngram", "num_speculative_tokens": 5, '
+            '"num_speculative_tokens_per_batch_size": [[1, 8, 4], [9, 4096, 0]]}'
+        )
+    )
+    assert config.speculation is not None
+    assert [config.speculation.draft_tokens(size) for size in (1, 8, 9, 4096, 4097)] == [4, 4, 0, 0, 5]
+
+
 def test_a_key_from_the_environment_counts_unless_one_is_given() -> None:
     assert build_config(parse_command_line(["m"]), Settings(), "env").api_keys == ("env",)
     assert build_config(parse_command_line(["m", "--api-key", "arg"]), Settings(), "env").api_keys == ("arg",)

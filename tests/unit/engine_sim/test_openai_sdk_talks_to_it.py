@@ -81,6 +81,44 @@ async def test_a_stream_has_no_usage_unless_asked_or_forced() -> None:
     assert await has_usage("--enable-force-include-usage")
 
 
+async def test_usage_on_every_chunk_grows_to_the_whole() -> None:
+    async with running_engine() as (_, server), sdk_of(server) as client:
+        stream = await client.completions.create(
+            model=MODEL,
+            prompt=COPY,
+            max_tokens=5,
+            stream=True,
+            stream_options={"include_usage": True},
+            extra_body={"stream_options": {"include_usage": True, "continuous_usage_stats": True}},
+        )
+        counts = [chunk.usage.completion_tokens async for chunk in stream if chunk.usage is not None]
+    assert counts == [1, 2, 3, 4, 5, 5]
+
+
+async def test_a_conversation_in_parts_finds_its_earlier_turns_in_the_cache() -> None:
+    async with running_engine("--enable-prompt-tokens-details") as (_, server), sdk_of(server) as client:
+        first = await client.chat.completions.create(
+            model=MODEL,
+            messages=[{"role": "user", "content": [{"type": "text", "text": COPY}]}],
+            temperature=0,
+        )
+        second = await client.chat.completions.create(
+            model=MODEL,
+            messages=[
+                {"role": "user", "content": COPY},
+                {"role": "assistant", "content": first.choices[0].message.content},
+                {"role": "user", "content": "Once more"},
+            ],
+            temperature=0,
+        )
+    assert first.usage is not None
+    assert second.usage is not None
+    assert second.usage.prompt_tokens_details is not None
+    cached = second.usage.prompt_tokens_details.cached_tokens
+    assert cached is not None
+    assert cached > first.usage.prompt_tokens, "the answer of the first turn is cached, too"
+
+
 async def test_n_stop_seed_and_max_completion_tokens_have_their_effect() -> None:
     async with running_engine() as (_, server), sdk_of(server) as client:
         several = await client.chat.completions.create(
@@ -200,6 +238,19 @@ async def test_unknown_model_is_a_404() -> None:
         ),
         ("/v1/completions", b'{"prompt": "x", "max_tokens": 100}', "maximum context length is 64 tokens"),
         ("/v1/completions", b'{"prompt": "' + b"x " * 64 + b'"}', "maximum context length is 64 tokens"),
+        (
+            "/v1/completions",
+            b'{"prompt": "x", "min_tokens": 17}',
+            "min_tokens (17) is more than max_tokens (16)",
+        ),
+        ("/v1/completions", b'{"prompt": "x", "stream_options": 1, "stream": true}', "must be an object"),
+        ("/v1/completions", b'{"prompt": "x", "model": 5}', "model must be a string"),
+        ("/v1/completions", b'{"prompt": "x", "suffix": "y"}', "suffix is not supported"),
+        (
+            "/v1/chat/completions",
+            b'{"messages": [{"role": "user", "content": "x"}], "tool_choice": "required"}',
+            "tool calls are not simulated",
+        ),
         ("/tokenize", b'{"prompt": 5}', "prompt must be a string"),
     ],
 )
