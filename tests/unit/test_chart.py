@@ -1,5 +1,6 @@
 """The chart: what helm renders from it is valid, restricted, and permits exactly what the operator's table says."""
 
+import functools
 import re
 from pathlib import Path
 from typing import Any
@@ -50,8 +51,13 @@ INSTALLS: dict[str, tuple[str, ...]] = {
 Objects = list[dict[str, Any]]
 
 
-def rendered(*values: str, **options: Any) -> Objects:
-    return chart.objects(chart.render(values=values, **options))
+@functools.cache
+def text(values: tuple[str, ...], release: str, namespace: str) -> str:
+    return chart.render(values=values, release=release, namespace=namespace)
+
+
+def rendered(*values: str, release: str = chart.RELEASE, namespace: str = chart.NAMESPACE) -> Objects:
+    return chart.objects(text(values, release, namespace))
 
 
 def of_kind(objects: Objects, kind: str) -> Objects:
