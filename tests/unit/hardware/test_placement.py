@@ -1,0 +1,114 @@
+"""A tier is pinned completely on every accelerator: devices, pool, taints."""
+
+import pytest
+
+from tests.support.tiers import tier
+from tierwright.api.conditions import Reason
+from tierwright.hardware.accelerators import placement
+from tierwright.hardware.refusal import RefusedError
+
+POOL = {
+    "matchLabels": {"karpenter.sh/nodepool": "fast"},
+    "matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a", "b"]}],
+}
+TAINTS = [{"key": "dedicated", "operator": "Equal", "value": "llm", "effect": "NoSchedule"}]
+
+
+@pytest.mark.parametrize("accelerator", ["nvidia", "neuron", "cpu"])
+def test_selection_reaches_the_pod_whether_or_not_devices_are_asked_for(accelerator: str) -> None:
+    where = placement(tier(accelerator, hardware={"nodePool": POOL, "tolerations": TAINTS}).spec)
+    assert where.node_selector == {"karpenter.sh/nodepool": "fast"}
+    assert POOL["matchExpressions"][0] in where.node_expressions
+    assert TAINTS[0] in where.tolerations
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "taint"), [("nvidia", "nvidia.com/gpu"), ("neuron", "aws.amazon.com/neuron")]
+)
+def test_tainted_accelerator_nodes_are_tolerated_without_being_asked(accelerator: str, taint: str) -> None:
+    where = placement(tier(accelerator, hardware={"tolerations": TAINTS}).spec)
+    assert where.tolerations == ({"key": taint, "operator": "Exists"}, TAINTS[0])
+
+
+def test_a_pod_asks_for_its_own_share_of_gpus() -> None:
+    where = placement(tier(engine={"tensorParallel": 2}, hardware={"count": 2}).spec)
+    assert where.devices == {"nvidia.com/gpu": 2}
+
+
+def test_another_resource_name_replaces_the_default() -> None:
+    where = placement(tier(hardware={"resourceName": "example.com/gpu"}).spec)
+    assert where.devices == {"example.com/gpu": 1}
+
+
+def test_nodes_that_share_their_gpus_are_avoided() -> None:
+    where = placement(tier().spec)
+    assert where.node_expressions == (
+        {
+            "key": "nvidia.com/gpu.sharing-strategy",
+            "operator": "NotIn",
+            "values": ["time-slicing", "mps"],
+        },
+    )
+
+
+def test_each_inferentia_chip_has_two_cores() -> None:
+    where = placement(tier("neuron", engine={"tensorParallel": 12}, hardware={"count": 6}).spec)
+    assert where.devices == {"aws.amazon.com/neuron": 6}
+    assert where.env == {"NEURON_RT_NUM_CORES": "12"}
+
+
+def test_cores_can_be_asked_for_one_by_one() -> None:
+    hardware = {"count": 8, "resourceName": "aws.amazon.com/neuroncore"}
+    where = placement(tier("neuron", engine={"tensorParallel": 8}, hardware=hardware).spec)
+    assert where.devices == {"aws.amazon.com/neuroncore": 8}
+    assert where.env == {"NEURON_RT_NUM_CORES": "8"}
+
+
+def test_a_cpu_tier_asks_for_no_device_and_tolerates_no_accelerator() -> None:
+    where = placement(tier("cpu").spec)
+    assert where.devices == {}
+    assert where.tolerations == ()
+    assert where.node_expressions == ()
+    assert where.env == {}
+
+
+def test_an_expression_without_values_sends_no_empty_list() -> None:
+    expression = {"key": "gpu", "operator": "Exists"}
+    where = placement(tier("cpu", hardware={"nodePool": {"matchExpressions": [expression]}}).spec)
+    assert where.node_expressions == (expression,)
+
+
+def test_a_toleration_sends_no_empty_text() -> None:
+    toleration = {"key": "", "operator": "Exists", "value": ""}
+    where = placement(tier("cpu", hardware={"tolerations": [toleration]}).spec)
+    assert where.tolerations == ({"operator": "Exists"},)
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "hardware", "path", "reason"),
+    [
+        ("nvidia", {"hosts": 2}, "spec.hardware.hosts", Reason.UNSUPPORTED),
+        (
+            "nvidia",
+            {"resourceName": "nvidia.com/mig-3g.40gb"},
+            "spec.hardware.resourceName",
+            Reason.UNSUPPORTED,
+        ),
+        (
+            "nvidia",
+            {"resourceName": "nvidia.com/gpu.shared"},
+            "spec.hardware.resourceName",
+            Reason.UNSUPPORTED,
+        ),
+        ("nvidia", {"count": None}, "spec.hardware.count", Reason.INVALID_SPEC),
+        ("neuron", {"count": None}, "spec.hardware.count", Reason.INVALID_SPEC),
+    ],
+)
+def test_what_is_not_there_yet_is_refused_with_its_field(
+    accelerator: str, hardware: dict[str, object], path: str, reason: Reason
+) -> None:
+    with pytest.raises(RefusedError) as caught:
+        placement(tier(accelerator, hardware=hardware).spec)
+    assert caught.value.refusal.path == path
+    assert caught.value.refusal.reason is reason
+    assert path in str(caught.value)
