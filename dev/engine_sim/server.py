@@ -51,6 +51,7 @@ class Server:
         self.engine = Engine(scheduler, self._metrics, settings.time_scale, time.monotonic)
         self._started = time.monotonic()
         self._started_at = int(time.time())
+        self._steps: asyncio.Task[None] | None = None
 
     def app(self) -> web.Application:
         """The aiohttp application; the engine's steps run as long as it does."""
@@ -73,18 +74,20 @@ class Server:
 
     @property
     def dead(self) -> bool:
-        """Whether the simulated engine core has died while its HTTP server lives on."""
+        """Whether the engine core has died while its HTTP server lives on: by a setting, or by a defect of its own."""
         after = self._settings.unhealthy_after_seconds
-        return after >= 0 and time.monotonic() - self._started >= after
+        due = after >= 0 and time.monotonic() - self._started >= after
+        return due or (self._steps is not None and self._steps.done())
 
     async def _run_engine(self, _: web.Application) -> AsyncIterator[None]:
         self._started = time.monotonic()
-        steps = asyncio.create_task(self.engine.run())
+        self._steps = asyncio.create_task(self.engine.run())
+        # Requests in flight must not wait for an engine that has ended, whatever ended it.
+        self._steps.add_done_callback(lambda _: self.engine.stop())
         yield
-        self.engine.stop()
-        steps.cancel()
+        self._steps.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await steps
+            await self._steps
 
     async def _mark(self, request: web.Request, response: web.StreamResponse) -> None:
         response.headers["X-Engine-Simulated"] = "true"

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from typing import cast
 
 import aiohttp
 import openai
@@ -9,8 +10,9 @@ import pytest
 from aiohttp.test_utils import TestServer
 from openai.types.chat import ChatCompletionChunk
 
+from dev.engine_sim.server import Server
 from dev.engine_sim.settings import Settings
-from tests.unit.engine_sim.running import AT_ONCE, MODEL, running_engine, sdk_of, until_running
+from tests.unit.engine_sim.running import AT_ONCE, MODEL, config_of, running_engine, sdk_of, until_running
 
 COPY = "Repeat: " + " ".join(f"word{i}" for i in range(40))
 NAMED = ("--served-model-name", "llama", "llama-fast")
@@ -312,6 +314,23 @@ async def test_an_engine_that_stops_cuts_streams_so_that_no_client_takes_them_fo
         with pytest.raises(openai.APIError):
             async for _ in stream:
                 pass
+
+
+async def test_a_defect_in_the_step_loop_makes_the_engine_unhealthy_and_lets_nobody_wait() -> None:
+    # A step time that is no number ends the loop as a defect in it would.
+    engine = Server(config_of(), AT_ONCE)
+    engine.engine.scheduler.step_time = replace(engine.config.step_time, base=cast("float", "slow"))
+    server = TestServer(engine.app(), handler_cancellation=True)
+    await server.start_server()
+    try:
+        async with sdk_of(server) as client, aiohttp.ClientSession() as session:
+            with pytest.raises(openai.InternalServerError, match="stopped before the request was finished"):
+                await client.completions.create(model=MODEL, prompt=COPY)
+            async with session.get(server.make_url("/health")) as response:
+                assert response.status == 503
+    finally:
+        with pytest.raises(TypeError):
+            await server.close()
 
 
 async def test_keys_guard_the_api_but_not_probes_and_metrics() -> None:
