@@ -1,5 +1,6 @@
 """Makes the generated parts of the Helm chart, renders the chart, and turns a rendering into manifests/install.yaml."""
 
+import functools
 import re
 import subprocess
 from collections.abc import Iterable, Sequence
@@ -8,7 +9,7 @@ from typing import Any, Final
 
 import yaml
 
-from dev.helm import find_helm
+from dev.cluster import tools
 from tierwright.api.crd import crd_yaml
 from tierwright.control.rbac import EDIT, VIEW, Permission, Scope, permissions_of, policy_rules
 
@@ -81,11 +82,16 @@ def render(
 
 
 def run_helm(arguments: Sequence[str]) -> str:
-    """stdout of one helm command; raises HelmError when it fails."""
-    done = subprocess.run([find_helm(), *arguments], capture_output=True, text=True, check=False)
+    """stdout of one helm command; raises HelmError when it fails, packages.PackageError where there is no helm."""
+    done = subprocess.run([_helm(), *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         raise HelmError(f"helm {arguments[0]} failed: {done.stderr.strip() or done.stdout.strip()}")
     return done.stdout
+
+
+@functools.cache
+def _helm() -> Path:
+    return tools.helm()
 
 
 def objects(rendered: str) -> list[dict[str, Any]]:
