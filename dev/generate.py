@@ -12,6 +12,8 @@ from typing import Final
 
 from dev import chart
 from tierwright.api.crd import crd_yaml
+from tierwright.api.reference import reference_page
+from tierwright.api.runbook import runbook_page
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -27,6 +29,8 @@ class Generated:
 # In order: a file may be made from those above it. The chart renders its copy of the CRD and the install manifest.
 FILES: Final[tuple[Generated, ...]] = (
     Generated("crds/tierwright.dev_inferencetiers.yaml", crd_yaml),
+    Generated("docs/reference/inferencetier.md", reference_page),
+    Generated("docs/runbook.md", runbook_page),
     Generated("charts/tierwright/templates/crd-inferencetiers.yaml", chart.crd_template),
     Generated("charts/tierwright/files/rbac.yaml", chart.rbac_data),
     Generated("manifests/install.yaml", chart.install_manifest),

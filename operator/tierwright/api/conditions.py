@@ -1,6 +1,9 @@
 """All condition types and reasons, each with what a person must do; the runbook has one page per reason."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 
 class ConditionType(StrEnum):
@@ -67,3 +70,193 @@ class Reason(StrEnum):
     MANUAL = "Manual"
     # Routed
     NO_GATEWAY = "NoGateway"
+
+
+@dataclass(frozen=True)
+class ReasonInfo:
+    """What a reason tells a person."""
+
+    meaning: str
+    """One sentence: what is the case."""
+    remedy: str
+    """What to do; for a tier's normal life, that nothing needs to be done."""
+
+
+CONDITIONS: Final[Mapping[ConditionType, str]] = {
+    ConditionType.READY: "Enough pods are ready: at least one, and at least minReplicas less maxUnavailable.",
+    ConditionType.RECONCILING: "The operator is still on its way to what the spec asks for.",
+    ConditionType.STALLED: "The operator cannot get any further until somebody acts.",
+    ConditionType.SCHEDULED: "Every pod of the tier has a node.",
+    ConditionType.OBJECTIVES_MET: "The tier keeps its latency objectives for the promised share of requests.",
+    ConditionType.SCALING_ACTIVE: "The operator sets the number of replicas from the load.",
+    ConditionType.ROUTED: "A gateway sends requests to the tier by their speed.",
+}
+"""What each condition states when it is True."""
+
+REASONS: Final[Mapping[Reason, ReasonInfo]] = {
+    Reason.SERVING: ReasonInfo("Enough pods are ready to serve.", "Nothing."),
+    Reason.SCALED_TO_ZERO: ReasonInfo(
+        "No replicas are asked for, and none run.",
+        "Nothing, or `kubectl scale itier NAME --replicas=1`.",
+    ),
+    Reason.SUSPENDED: ReasonInfo(
+        "spec.suspend is true: no replicas run, the other children are kept.",
+        "Set `spec.suspend: false` when the tier shall serve again.",
+    ),
+    Reason.STARTING: ReasonInfo(
+        "Pods are on their way and none is ready yet.",
+        "Wait. `status.startup` shows where the time of the last start went; weights that are fetched anew at each "
+        "start call for `spec.cache.weights`.",
+    ),
+    Reason.PAUSED: ReasonInfo(
+        "The annotation tierwright.dev/paused keeps the operator's hands off the tier.",
+        "Remove it when you are done: `kubectl annotate itier NAME tierwright.dev/paused-`.",
+    ),
+    Reason.TOO_FEW_READY: ReasonInfo(
+        "Some pods are ready, but fewer than the tier needs.",
+        "See the message for what the others wait for, and `kubectl get pods -l tierwright.dev/tier=NAME`.",
+    ),
+    Reason.SETTLED: ReasonInfo("Everything is as the spec asks for.", "Nothing."),
+    Reason.APPLYING: ReasonInfo(
+        "The tier's children are being created or changed.",
+        "Wait. When the message names an object that has to go first, see what holds that object: its finalizers, "
+        "or a pod that still uses a claim.",
+    ),
+    Reason.ROLLING_OUT: ReasonInfo(
+        "Pods of an earlier spec are being replaced by those of the present one.",
+        "Wait. With maxSurge 0 a pod goes before its successor starts; `spec.rollout` decides the pace.",
+    ),
+    Reason.PROGRESSING: ReasonInfo("Some replicas are not ready yet.", "Wait."),
+    Reason.DELETING: ReasonInfo(
+        "The tier is being deleted, and its children with it; retained volumes stay.",
+        "Wait. A pod may take `spec.rollout.drainTimeout` to finish its requests.",
+    ),
+    Reason.INVALID_SPEC: ReasonInfo(
+        "The spec cannot be carried out: values contradict each other, or today's rules no longer accept a tier that "
+        "was stored earlier.",
+        "The message names each field and the fix. `tierwright render -f tier.yaml` shows the same offline. Running "
+        "pods stay as they are until the spec is mended.",
+    ),
+    Reason.UNSUPPORTED: ReasonInfo(
+        "The spec asks for something that this release does not build.",
+        "The message says what to use instead; or upgrade to a release that has it.",
+    ),
+    Reason.CONFLICT: ReasonInfo(
+        "Something else holds what the tier needs: an object of a child's name that is not the tier's, an older tier "
+        "of the same model and speed, or another scaler on the workload.",
+        "The message names the other one. Delete or rename it, or give this tier another name or speed. An HPA or KEDA "
+        "object has to target the InferenceTier, not its Deployment. Nothing of the other's is touched.",
+    ),
+    Reason.UNSCHEDULABLE: ReasonInfo(
+        "The scheduler finds no node for a pod; the message has its own words.",
+        "Free or add devices in the pool, ask for fewer (`hardware.count`, `hardware.resources`), tolerate the nodes' "
+        "taints (`hardware.tolerations`), or lower the replicas.",
+    ),
+    Reason.NODE_POOL_EMPTY: ReasonInfo(
+        "No node has the labels that the tier is pinned to.",
+        "Compare `spec.hardware.nodePool` with `kubectl get nodes --show-labels`; where an autoscaler makes nodes on "
+        "demand, see why it does not.",
+    ),
+    Reason.QUOTA_EXCEEDED: ReasonInfo(
+        "A ResourceQuota of the namespace refuses pods or volumes.",
+        "`kubectl describe quota`; raise it, or lower the replicas or what each asks for.",
+    ),
+    Reason.FORBIDDEN: ReasonInfo(
+        "The API server denies the operator or the workload something.",
+        "The message names verb and object. Compare the operator's role with the one that the chart ships; an admission "
+        "policy may also be at work. It is tried again at each resync.",
+    ),
+    Reason.API_UNAVAILABLE: ReasonInfo(
+        "The API server does not answer or asks to wait.",
+        "Wait: the operator tries again with growing pauses. If it lasts, look at the control plane.",
+    ),
+    Reason.KIND_MISSING: ReasonInfo(
+        "The cluster does not know a kind that the tier needs.",
+        "Install what defines the kind that the message names; it is looked for again at each resync.",
+    ),
+    Reason.REJECTED: ReasonInfo(
+        "The API server refuses a child as it is.",
+        "The message has the server's words. `spec.podTemplate` and an admission policy are the usual causes.",
+    ),
+    Reason.DRIFT_NOT_CORRECTED: ReasonInfo(
+        "Something changes a child back each time after the operator has set it.",
+        "`kubectl get KIND NAME -o yaml --show-managed-fields` tells who; stop that controller or webhook, or make the "
+        "change through `spec.podTemplate`.",
+    ),
+    Reason.IMAGE_PULL_FAILED: ReasonInfo(
+        "A node cannot pull a container's image.",
+        "Check the name in `spec.engine.image`, `spec.pod.imagePullSecrets`, and whether the node reaches the registry.",
+    ),
+    Reason.SECRET_MISSING: ReasonInfo(
+        "A Secret that the spec refers to, or its key, is not in the namespace.",
+        "Create it; the pods start by themselves.",
+    ),
+    Reason.CONFIG_MAP_MISSING: ReasonInfo(
+        "A ConfigMap that the spec refers to, or its key, is not in the namespace.",
+        "Create it; the pods start by themselves.",
+    ),
+    Reason.STORAGE_CLASS_MISSING: ReasonInfo(
+        "A volume asks for a storage class that does not exist, or the cluster has no default class.",
+        "`kubectl get storageclass`; create the class or name another in `spec.cache`.",
+    ),
+    Reason.VOLUME_PENDING: ReasonInfo(
+        "A volume is not there yet or cannot be mounted.",
+        "`kubectl describe pvc` has the provisioner's words: size, zone, access mode, or a volume still attached to "
+        "another node.",
+    ),
+    Reason.ENGINE_CRASHED: ReasonInfo(
+        "The engine's container ends with an error again and again.",
+        "The message has its last words; `kubectl logs POD --previous` has all. The usual causes are `engine.extraArgs`, "
+        "an engine version that does not know an argument, and too little memory on the device.",
+    ),
+    Reason.OUT_OF_MEMORY: ReasonInfo(
+        "A container was killed because it used more host memory than its limit.",
+        "Raise `hardware.resources.memory`; sharedMemory and hostOffload count into it.",
+    ),
+    Reason.STARTUP_TIMEOUT: ReasonInfo(
+        "A pod was not ready within rollout.startupTimeout and was restarted.",
+        "Raise `spec.rollout.startupTimeout`, or shorten the start by `spec.cache`; `status.startup` shows its phases.",
+    ),
+    Reason.DOWNLOAD_FAILED: ReasonInfo(
+        "The weights could not be fetched.",
+        "The message has the downloader's words: check `model.source`, `model.tokenSecretRef` and the token's access, "
+        "the size of `cache.weights`, and the way out of the cluster.",
+    ),
+    Reason.CONTAINER_CONFIG_INVALID: ReasonInfo(
+        "A node cannot make the container as the pod describes it.",
+        "The message has the node's words; `spec.podTemplate` and `engine.env` are the usual causes.",
+    ),
+    Reason.NODE_LOST: ReasonInfo(
+        "The node of a pod does not answer.",
+        "Repair or delete the node; Kubernetes then starts the pod elsewhere.",
+    ),
+    Reason.EVICTED: ReasonInfo(
+        "A node has put a pod out because it ran short of memory or disk.",
+        "Set `hardware.resources` to what the engine needs, above all memory and ephemeralStorage.",
+    ),
+    Reason.PROGRESS_DEADLINE_EXCEEDED: ReasonInfo(
+        "A rollout has made no progress within its deadline, and no cause could be read from the pods.",
+        "`kubectl describe deployment` and `kubectl get pods -l tierwright.dev/tier=NAME`; the rollout goes on when "
+        "the cause is gone.",
+    ),
+    Reason.ALL_PLACED: ReasonInfo("Every pod has a node.", "Nothing."),
+    Reason.NO_PODS: ReasonInfo("There are no pods to place.", "Nothing."),
+    Reason.WAITING: ReasonInfo("The scheduler has not looked at every pod yet.", "Wait some seconds."),
+    Reason.NO_METRICS: ReasonInfo(
+        "No objectives are set, or no latency has been measured yet.",
+        "Set `spec.scaling.objectives` to have them watched; a tier without traffic has nothing to measure.",
+    ),
+    Reason.START_VALUE: ReasonInfo(
+        "Mode Auto keeps the start value within its bounds, since this release does not follow the load yet.",
+        "Nothing; or set `scaling.mode: Manual` to scale by hand or by an HPA.",
+    ),
+    Reason.MANUAL: ReasonInfo(
+        "spec.replicas decides, written by a person, an HPA or KEDA.",
+        "Nothing; or set `scaling.mode: Auto` to let the operator decide.",
+    ),
+    Reason.NO_GATEWAY: ReasonInfo(
+        "No gateway routes requests to the tier by their speed.",
+        "Send requests to the address in `status.endpoint`.",
+    ),
+}
+"""What each reason means and what to do; the runbook is made from it."""

@@ -33,7 +33,7 @@ class LabelSelectorRequirement(ApiModel):
 class NodePool(ApiModel):
     """The nodes that the tier is pinned to; all conditions must hold."""
 
-    match_labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=32)] = {}
+    match_labels: Annotated[dict[str, LabelValue], Field(max_length=32)] = {}
     """Labels that the node must have."""
     match_expressions: Annotated[list[LabelSelectorRequirement], Field(max_length=32), Atomic()] = []
     """Conditions on the node's labels."""

@@ -35,7 +35,7 @@ _KEPT: Final = frozenset(
 )
 _DROPPED: Final = frozenset({"title", "examples"})
 _HANDLED: Final = frozenset(
-    {"$ref", "anyOf", "const", "properties", "required", "items", "additionalProperties", "propertyNames"}
+    {"$ref", "anyOf", "const", "properties", "required", "items", "additionalProperties"}
     | {"default", "$defs"}
 )
 

@@ -38,7 +38,7 @@ class ServiceAccountSpec(ApiModel):
     name: ObjectName | None = None
     """An existing ServiceAccount; absent: the operator makes one for the tier."""
     annotations: Annotated[
-        dict[Annotated[str, Field(min_length=1, max_length=317)], Annotated[str, Field(max_length=4096)]],
+        dict[str, Annotated[str, Field(max_length=4096)]],
         Field(max_length=32),
     ] = {}
     """Annotations of the ServiceAccount that the operator makes, such as a cloud role."""

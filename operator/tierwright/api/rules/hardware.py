@@ -12,6 +12,7 @@ from tierwright.api.hardware import (
     NodePool,
     Toleration,
 )
+from tierwright.api.rules.keys import is_key, key_cel
 from tierwright.api.rules.rule import AnyRule, Rule, cel_list, quantity
 from tierwright.api.scalars import quantity_value
 from tierwright.api.tier import TierSpec
@@ -23,10 +24,6 @@ CORES_PER_NEURON_DEVICE: Final = 2
 NEURON_CORE_GROUPS: Final = (1, 2, 4, 8, 12, 16, 24, 32, 64)
 """Sizes of tensor-parallel groups whose cores are connected to each other."""
 _MIG: Final = "nvidia.com/mig-"
-_LABEL_KEY: Final = (
-    r"^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*/)?"
-    r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
-)
 _INTEGER: Final = r"^-?[0-9]{1,18}$"
 _CHIPS_CEL: Final = f"(!has(self.hardware.resourceName) || self.hardware.resourceName == '{NEURON_DEVICE}')"
 _RANKS_CEL: Final = (
@@ -115,7 +112,7 @@ def _values_fit_operator(requirement: LabelSelectorRequirement) -> bool:
 
 
 def _label_keys(pool: NodePool) -> bool:
-    return all(re.fullmatch(_LABEL_KEY, key) for key in pool.match_labels)
+    return all(is_key(key) for key in pool.match_labels)
 
 
 def _positive(field: str) -> AnyRule:
@@ -238,16 +235,16 @@ RULES: Final[tuple[AnyRule, ...]] = (
     Rule[NodePool](
         at="spec.hardware.nodePool",
         field="matchLabels",
-        cel=f"!has(self.matchLabels) || self.matchLabels.all(key, key.matches(r'{_LABEL_KEY}'))",
+        cel=f"!has(self.matchLabels) || self.matchLabels.all(key, {key_cel('key')})",
         message="a key is no label key; write prefix/name, such as karpenter.sh/nodepool",
         holds=_label_keys,
     ),
     Rule[LabelSelectorRequirement](
         at="spec.hardware.nodePool.matchExpressions[]",
         field="key",
-        cel=f"self.key.matches(r'{_LABEL_KEY}')",
+        cel=key_cel("self.key"),
         message="this is no label key; write prefix/name, such as karpenter.sh/nodepool",
-        holds=lambda requirement: re.fullmatch(_LABEL_KEY, requirement.key) is not None,
+        holds=lambda requirement: is_key(requirement.key),
     ),
     Rule[LabelSelectorRequirement](
         at="spec.hardware.nodePool.matchExpressions[]",
@@ -274,9 +271,9 @@ RULES: Final[tuple[AnyRule, ...]] = (
     ),
     _toleration(
         "key",
-        f"!has(self.key) || self.key == '' || self.key.matches(r'{_LABEL_KEY}')",
+        f"!has(self.key) || self.key == '' || {key_cel('self.key')}",
         "this is no taint key; write prefix/name, such as nvidia.com/gpu",
-        lambda toleration: not toleration.key or re.fullmatch(_LABEL_KEY, toleration.key) is not None,
+        lambda toleration: not toleration.key or is_key(toleration.key),
     ),
     _toleration(
         "tolerationSeconds",
