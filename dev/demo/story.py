@@ -207,5 +207,5 @@ def _say_how_to_look_around(console: Console, kubeconfig: Path) -> None:
     console.say(f"kubectl -n {NAME} get itier -o wide")
     console.say(f"kubectl -n {NAME} describe itier llama-fast")
     console.say(f"kubectl -n {NAME} scale itier llama-standard --replicas=2")
-    console.say(f"kubectl -n {SYSTEM} logs deployment/tierwright -f")
+    console.say(f"kubectl -n {SYSTEM} logs deployment/tierwright-operator -f")
     console.say(f"python -m dev.cluster down --name {NAME}     # when you are done")
