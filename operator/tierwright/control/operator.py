@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, disable_created_metrics
 
 import tierwright
 from tierwright.control.health import Vitals, liveness, readiness
@@ -197,6 +197,7 @@ class Operator:
                     log.warning("%s", self._waiting_for)
                 await asyncio.sleep(CRD_PAUSE)
         self._waiting_for = ""
+        log.info("%d tiers and their objects are listed", len(self.store.tiers()))
         self.queue.add(changed if self._primed.is_set() else self._resync.all_keys())
         self._primed.set()
 
@@ -224,6 +225,7 @@ def make_reconcile(
 
 async def run_operator(settings: Settings) -> int:
     """Run until SIGTERM or SIGINT; returns the exit status, after a last line that says why when it is not 0."""
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     metrics = Metrics(CollectorRegistry(), tierwright.__version__)
     stop = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):

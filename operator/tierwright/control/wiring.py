@@ -9,6 +9,7 @@ a thread with a loop of its own, and hands events over to ours.
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, Protocol
 
@@ -26,6 +27,8 @@ READ_BUFFER: Final = 2**21
 """Bytes; one line of a watch holds a whole object."""
 STOP_SECONDS: Final = 4.0
 """How long a stop waits for kopf's thread, a daemon that holds nothing that would be lost."""
+LOGIN_MEMORY: Final = 120.0
+LONGEST_LOGIN_PAUSE: Final = 30.0
 _IDENTITY: Final[Any] = "tierwright"
 """kopf would else ask for the user's name, which a numeric user of a container does not have."""
 
@@ -138,15 +141,18 @@ class Watches:
 
     def _note_started(self) -> None:
         self.running = True
+        log.info("watching %s", ", ".join(each.kind.plural for each in self._watched))
 
     def _bind_login(self, registry: kopf.OperatorRegistry, ours: asyncio.AbstractEventLoop) -> None:
-        used = False
+        logins: list[float] = []
 
         async def login(**_: Any) -> kopf.AiohttpSession:
-            nonlocal used
-            request = asyncio.run_coroutine_threadsafe(self._identity(used), ours)
+            # kopf asks again at once after each 401; credentials that stay refused must not become a storm.
+            recent = [each for each in logins if each > time.monotonic() - LOGIN_MEMORY]
+            await asyncio.sleep(min(2.0 ** (len(recent) - 1), LONGEST_LOGIN_PAUSE) if recent else 0.0)
+            request = asyncio.run_coroutine_threadsafe(self._identity(bool(logins)), ours)
             identity = await asyncio.wrap_future(request)
-            used = True
+            logins[:] = [*recent, time.monotonic()]
             session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, ssl=identity.ssl_context),
                 headers=dict(identity.headers),

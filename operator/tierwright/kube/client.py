@@ -17,6 +17,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 import aiohttp
+import yaml
 from kubernetes.aio import config as kube_config
 from kubernetes.aio.client import ApiClient, Configuration
 
@@ -33,7 +34,10 @@ APPLY_TYPE: Final = "application/apply-patch+yaml"
 LIST_TIMEOUT_FACTOR: Final = 1.8
 """A page of a list may take longer than a single object, yet stays below the lease's renew deadline."""
 MAX_LIST_RESTARTS: Final = 3
+MAX_CONNECTIONS: Final = 32
 SHOWN_ERROR_CHARS: Final = 300
+MISFIT_MANIFEST: Final = "failed to create typed patch object"
+"""Server-side apply answers 500 with these words when the manifest does not fit the schema, though nothing fails."""
 
 
 class CredentialsError(Exception):
@@ -57,6 +61,7 @@ async def load_configuration(kubeconfig: str) -> Configuration:
     Raises CredentialsError.
     """
     configuration = Configuration(client_session_kwargs={"trust_env": False})
+    configuration.connection_pool_maxsize = MAX_CONNECTIONS
     # The certificates of many clusters lack an authority key identifier, which Python 3.13 asks for by default.
     configuration.disable_strict_ssl_verification = True
     try:
@@ -66,7 +71,7 @@ async def load_configuration(kubeconfig: str) -> Configuration:
             await kube_config.load_kube_config(  # type: ignore[no-untyped-call]
                 config_file=kubeconfig or None, client_configuration=configuration, persist_config=False
             )
-    except (kube_config.ConfigException, OSError, ValueError, KeyError, TypeError) as error:
+    except (kube_config.ConfigException, OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
         tried = (
             f"kubeconfig {kubeconfig!r}" if kubeconfig else "the service account and the default kubeconfig"
         )
@@ -203,7 +208,15 @@ class HttpKubeClient:
         if dry_run:
             query["dryRun"] = "All"
         path = ref.kind.path(ref.namespace, ref.name, subresource)
-        return await self._request("PATCH", "apply", ref.kind, path, query, manifest, APPLY_TYPE)
+        try:
+            return await self._request("PATCH", "apply", ref.kind, path, query, manifest, APPLY_TYPE)
+        except ApiError as error:
+            if error.status == 422 and any(cause.field == "metadata.uid" for cause in error.causes):
+                # The object was replaced by another of its name: a conflict, as it is when the object is gone.
+                raise ApiError(
+                    409, "Conflict", error.message, request=error.request, details=error.details
+                ) from error
+            raise
 
     async def patch(
         self,
@@ -323,4 +336,6 @@ def _error_of(code: int, headers: Mapping[str, str], raw: bytes, what: str) -> K
         seconds = None
     reason = str(status.get("reason") or "Unknown")
     message = str(status.get("message") or "no message")
+    if code == 500 and message.startswith(MISFIT_MANIFEST):
+        code, reason = 400, "BadRequest"
     return ApiError(code, reason, message, request=what, retry_after=seconds, details=details)
