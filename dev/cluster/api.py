@@ -21,13 +21,19 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 
 class ApiError(Exception):
-    """The API server answered with an error: `status` is the HTTP status, `reason` the Status object's reason."""
+    """The API server answered with an error: `status` is the HTTP status, `reason` the Status object's reason.
 
-    def __init__(self, status: int, reason: str, message: str, what: str) -> None:
+    `causes` lists what is wrong with each field, as (field path, message).
+    """
+
+    def __init__(
+        self, status: int, reason: str, message: str, what: str, causes: tuple[tuple[str, str], ...] = ()
+    ) -> None:
         """Keep the parts that callers decide by, and one sentence for people."""
         super().__init__(f"{what}: {status} {reason}: {message}")
         self.status = status
         self.reason = reason
+        self.causes = causes
 
 
 class Api:
@@ -80,7 +86,12 @@ class Api:
         except ValueError:
             answer = {"message": text}
         if status >= 400:
-            raise ApiError(status, answer.get("reason", ""), answer.get("message", text), f"{method} {path}")
+            causes = tuple(
+                (cause.get("field", ""), cause.get("message", ""))
+                for cause in (answer.get("details") or {}).get("causes", [])
+            )
+            what = f"{method} {path}"
+            raise ApiError(status, answer.get("reason", ""), answer.get("message", text), what, causes)
         return answer if isinstance(answer, dict) and "kind" in answer else {}
 
     def ready(self) -> bool:
