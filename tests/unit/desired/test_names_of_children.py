@@ -11,7 +11,9 @@ from tierwright.desired.names import child_name, label_value
 
 DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
-TIER_NAMES = st.from_regex(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", fullmatch=True)
+TIER_NAMES = st.text("ab09-.", min_size=1, max_size=253).filter(
+    lambda name: name[0] in "ab09" and name[-1] in "ab09"
+)
 SUFFIXES = st.sampled_from(["", "headless", "weights-0a1b2c3d"])
 
 
