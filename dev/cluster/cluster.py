@@ -251,9 +251,17 @@ def _load(name: str) -> Cluster | None:
         return None
     plane = control_plane.load(name)
     found = Cluster(name, run_dir, Path(state["kubeconfig"]), state["version"], state["nodes"], plane)
-    if plane and not (all(processes.alive(each) for each in processes.load(run_dir)) and found.api().ready()):
+    if plane and not (all(processes.alive(each) for each in processes.load(run_dir)) and _answers(found)):
         return None
     return found
+
+
+def _answers(running: Cluster) -> bool:
+    api = running.api()
+    try:
+        return api.ready()
+    finally:
+        api.close()
 
 
 def _keep_logs(run_dir: Path, progress: Progress) -> None:
