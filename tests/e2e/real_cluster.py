@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from dev.cluster.images import build_image, load_image
-from dev.cluster.nodes import RealNodes
 from tests.support.kubernetes import Kubernetes
 from tests.support.waiting import eventually
 
@@ -23,7 +22,6 @@ class RealCluster:
     run_dir: Path
     kubeconfig: Path
     kubectl_program: Path
-    nodes: RealNodes
 
     @property
     def probe_context(self) -> Path:

@@ -2,11 +2,12 @@
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from dev.cluster.images import build_image
-from dev.cluster.network import load_network
+from dev.cluster.network import NetworkError, load_network, prepare_network
 from dev.cluster.pools import FAST, POOLS
 from tests.e2e.real_cluster import (
     PROBE_IMAGE,
@@ -20,7 +21,7 @@ from tests.e2e.real_cluster import (
 from tests.support.kubernetes import Kubernetes
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 
 def test_nodes_have_the_labels_taints_and_devices_of_their_pools(
@@ -242,3 +243,14 @@ def test_a_pod_that_tolerates_nothing_is_kept_off_the_fast_pool(
         return str(condition(k8s.must_get("Pod", "plain"), "PodScheduled").get("message", ""))
 
     assert "untolerated taint" in eventually(refused, "the scheduler's words", 30)
+
+
+def test_a_second_cluster_with_real_nodes_is_refused_and_harms_nothing(
+    real_cluster: RealCluster, k8s: Kubernetes, tmp_path: Path
+) -> None:
+    with pytest.raises(NetworkError, match="another cluster with real nodes runs on this machine"):
+        prepare_network(tmp_path / "second", "second")
+    assert not (tmp_path / "second").exists()
+    assert load_network(real_cluster.run_dir) is not None
+    k8s.create(probe_pod("after", "fast"))
+    ready(k8s, "after")

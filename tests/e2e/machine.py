@@ -1,0 +1,109 @@
+"""What a cluster could leave behind on the machine: one snapshot before, one after, and they must be equal."""
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from dev.cluster import processes
+from dev.cluster.cgroups import hierarchies
+from dev.cluster.network import foreign_tables, read_sysctl
+from tests.support.waiting import eventually
+
+_SYSCTLS = (
+    "vm.overcommit_memory",
+    "vm.panic_on_oom",
+    "kernel.panic",
+    "kernel.panic_on_oops",
+    "kernel.keys.root_maxkeys",
+    "kernel.keys.root_maxbytes",
+    "net.ipv4.ip_forward",
+    "net.ipv4.conf.all.route_localnet",
+    "net.ipv4.conf.all.forwarding",
+    "net.ipv4.conf.default.forwarding",
+    "net.netfilter.nf_conntrack_max",
+    "net.netfilter.nf_conntrack_tcp_timeout_established",
+    "net.netfilter.nf_conntrack_tcp_timeout_close_wait",
+    "fs.inotify.max_user_instances",
+    "fs.inotify.max_user_watches",
+)
+# Where containerd, runc, kubelet, CNI and CoreDNS write unless told otherwise.
+_PLACES = (
+    "/var/lib/kubelet",
+    "/var/lib/containerd",
+    "/var/lib/cni",
+    "/var/log/containers",
+    "/var/log/pods",
+    "/run/containerd",
+    "/run/runc",
+    "/run/netns",
+    "/var/run/netns",
+    "/etc/cni",
+    "/etc/kubernetes",
+    "/etc/containerd",
+    "/opt/containerd",
+    "/opt/cni",
+    "/usr/libexec/kubernetes",
+)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """All that matters outside the cache, as sets and dicts that compare."""
+
+    links: frozenset[str]
+    routes: frozenset[str]
+    tables: frozenset[str]
+    mounts: frozenset[str]
+    cgroups: frozenset[str]
+    sysctls: tuple[tuple[str, str | None], ...]
+    files: frozenset[str]
+
+
+def wait_until_free(deadline_s: float = 600.0) -> None:
+    """Wait until no other cluster with real nodes (a demo, another test run) is on the machine: one fits.
+
+    Raises:
+        AssertionError: one is still there at the deadline.
+    """
+
+    def is_free() -> bool:
+        others = foreign_tables(_run("nft", "list", "tables"))
+        assert not others, f"another cluster with real nodes is on this machine: nft tables {others}"
+        return True
+
+    eventually(is_free, "the end of the other cluster with real nodes", deadline_s)
+
+
+def snapshot() -> Machine:
+    """The machine now. Cgroups are those at the top and what lies below one that looks like ours."""
+    tops = [folder for mount, _ in hierarchies() for folder in mount.iterdir() if folder.is_dir()]
+    found = {file for place in map(Path, _PLACES) if place.exists() for file in [place, *place.rglob("*")]}
+    return Machine(
+        links=frozenset(str(link["ifname"]) for link in json.loads(_run("ip", "-j", "link", "show"))),
+        routes=frozenset(_run("ip", "-4", "route", "show", "table", "all").splitlines()),
+        tables=frozenset(_run("nft", "list", "tables").splitlines()),
+        mounts=frozenset(line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()),
+        cgroups=frozenset(str(folder) for folder in tops),
+        sysctls=tuple((name, read_sysctl(name)) for name in _SYSCTLS),
+        files=frozenset(str(file) for file in found),
+    )
+
+
+def processes_of(run_dir: Path) -> list[str]:
+    """Processes, zombies apart, that carry the cluster's mark, are named after its run folder, or live in it."""
+    found = {f"{process.name} ({process.pid})" for process in processes.strays(run_dir)}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().decode(errors="replace")
+            cgroup = (folder / "cgroup").read_text()
+        except OSError:
+            continue
+        # A zombie has no command line left; its parent, or init, takes it away when it likes.
+        if words and (str(run_dir) in words or "/kubepods/" in cgroup):
+            found.add(f"{words.replace(chr(0), ' ')} ({folder.name})")
+    return sorted(found)
+
+
+def _run(*argv: str) -> str:
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
