@@ -279,6 +279,12 @@ def test_probes_and_the_metrics_service_reach_the_process() -> None:
     assert not of_kind(rendered("metrics.service.enabled=false"), "Service")
 
 
+def test_a_second_apply_changes_nothing() -> None:
+    # The API server drops an empty value, so that client-side apply and GitOps tools would see a difference for ever.
+    (container,) = only(rendered(), "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert all(each["value"] for each in container["env"])
+
+
 def test_labels_of_the_user_cannot_replace_the_selector() -> None:
     deployment = only(rendered('podLabels={"app.kubernetes.io/component":"mine"}'), "Deployment")["spec"]
     labels = deployment["template"]["metadata"]["labels"]
