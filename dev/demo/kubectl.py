@@ -67,9 +67,7 @@ class Tools:
     @contextmanager
     def forward(self, service: str, port: int) -> Iterator[str]:
         """A URL on loopback that reaches the Service, while the context lasts."""
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            local = int(probe.getsockname()[1])
+        local = free_port()
         command = [
             str(self.kubectl_path),
             "--namespace",
@@ -107,6 +105,13 @@ class Tools:
                 f"`{shown}` failed with {done.returncode}: {(done.stderr or done.stdout).strip()}"
             )
         return done.stdout
+
+
+def free_port() -> int:
+    """A TCP port on loopback that nobody listens on right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _open(port: int) -> bool:

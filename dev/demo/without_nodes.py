@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dev.demo.kubectl import CommandError, Tools
+from dev.demo.kubectl import CommandError, Tools, free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,7 +27,7 @@ def operator_beside(tools: Tools, folder: Path) -> Iterator[None]:
         **os.environ,
         "KUBECONFIG": str(tools.kubeconfig),
         "PYTHONPATH": str(ROOT / "operator"),
-        "TIERWRIGHT_HTTP_PORT": "0",
+        "TIERWRIGHT_HTTP_PORT": str(free_port()),
         "TIERWRIGHT_HTTP_HOST": "127.0.0.1",
     }
     log = folder / "operator.log"
