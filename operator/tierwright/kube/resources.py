@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import quote
 
 Object = dict[str, Any]
 """One Kubernetes object as it stands on the wire; treated as read-only once it is stored or shared."""
@@ -37,7 +38,7 @@ class ResourceKind:
             parts += ["namespaces", namespace]
         parts.append(self.plural)
         parts += [part for part in (name, subresource) if part is not None]
-        return "/".join(parts)
+        return "/".join([parts[0], *(quote(part, safe="") for part in parts[1:])])
 
 
 @dataclass(frozen=True)
