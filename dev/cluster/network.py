@@ -13,6 +13,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
+from dev.cluster.locks import locked
 from dev.cluster.subnets import AddressPlan, choose
 
 STATE = "network.json"
@@ -49,6 +50,11 @@ def prepare_network(run_dir: Path, cluster: str) -> AddressPlan:
     another cluster of this kind runs on the machine, NoFreeSubnetError when no addresses are left.
     """
     remove_network(run_dir)
+    with locked(run_dir.parent / "network.lock", "another cluster with real nodes is being started"):
+        return _make_network(run_dir, cluster)
+
+
+def _make_network(run_dir: Path, cluster: str) -> AddressPlan:
     if others := foreign_tables(_output(["nft", "list", "tables"])):
         raise NetworkError(
             f"another cluster with real nodes runs on this machine (nft tables: {', '.join(others)}), and two would "
@@ -61,13 +67,14 @@ def prepare_network(run_dir: Path, cluster: str) -> AddressPlan:
     run_dir.mkdir(parents=True, exist_ok=True)
     state = {"tag": plan.tag, "network": str(plan.network), "sysctls": before}
     (run_dir / STATE).write_text(json.dumps(state, indent=1))
+    # First, since it is what other clusters look for.
+    _run(["nft", "-f", "-"], stdin=firewall(plan))
     for name, wanted in _WANTED_SYSCTLS.items():
         if int(before.get(name, "0")) < wanted:
             _sysctl_path(name).write_text(str(wanted))
     _run(["ip", "link", "add", plan.node_bridge, "type", "bridge"])
     _run(["ip", "addr", "add", f"{plan.control_plane}/{plan.nodes.prefixlen}", "dev", plan.node_bridge])
     _run(["ip", "link", "set", plan.node_bridge, "up"])
-    _run(["nft", "-f", "-"], stdin=firewall(plan))
     return plan
 
 
@@ -125,22 +132,31 @@ def hairpin_rule(plan: AddressPlan, index: int) -> str:
     return f"add rule inet {plan.tag} hairpin ip saddr {pods} ip daddr {pods} ct status dnat masquerade\n"
 
 
+def is_live(run_dir: Path) -> bool:
+    """Whether what `prepare_network` made is still there; not so after a reboot, whatever the record says."""
+    plan = load_network(run_dir)
+    return plan is not None and f"table inet {plan.tag}" in _output(["nft", "list", "tables"]).splitlines()
+
+
 def remove_network(run_dir: Path) -> None:
-    """Undo `prepare_network`: links, routes and rules, kube-proxy's tables, changed sysctls. Idempotent."""
+    """Undo `prepare_network`: links, routes and rules, kube-proxy's tables, changed sysctls. Idempotent.
+
+    A record whose network is gone (a reboot) undoes nothing: another cluster may have come since.
+    """
     state_file = run_dir / STATE
     plan = load_network(run_dir)
-    if plan is None:
-        state_file.unlink(missing_ok=True)
-        return
-    for link in _json(["ip", "-j", "link", "show"]):
-        if str(link["ifname"]).startswith(plan.tag):
-            _run_quietly(["ip", "link", "del", str(link["ifname"])])
-    for table in (f"inet {plan.tag}", *_PROXY_TABLES):
-        _run_quietly(["nft", "delete", "table", *table.split()])
-    for name, value in json.loads(state_file.read_text())["sysctls"].items():
-        if read_sysctl(name) not in (None, value):
-            _sysctl_path(name).write_text(value)
-    state_file.unlink()
+    if plan and is_live(run_dir):
+        for link in _json(["ip", "-j", "link", "show"]):
+            if str(link["ifname"]).startswith(plan.tag):
+                _run_quietly(["ip", "link", "del", str(link["ifname"])])
+        for table in _PROXY_TABLES:
+            _run_quietly(["nft", "delete", "table", *table.split()])
+        for name, value in json.loads(state_file.read_text())["sysctls"].items():
+            if read_sysctl(name) not in (None, value):
+                _sysctl_path(name).write_text(value)
+        # Last, since it says that the rest may still be there.
+        _run(["nft", "delete", "table", "inet", plan.tag])
+    state_file.unlink(missing_ok=True)
 
 
 def read_sysctl(name: str) -> str | None:

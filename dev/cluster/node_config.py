@@ -47,6 +47,7 @@ def containerd_toml(files: NodeFiles, pause_image: str) -> str:
     """containerd 1.6 to 2.x: everything below the node's own folders, so that several run side by side.
 
     `restrict_oom_score_adj` lets it run without CAP_SYS_RESOURCE, where every sandbox would fail otherwise.
+    AppArmor is off because a profile that containerd loads would stay in the kernel.
     """
     cri = 'plugins."io.containerd.grpc.v1.cri"'
     return f"""version = 2
@@ -64,6 +65,7 @@ path = {_toml(files.store / "opt")}
 sandbox_image = {_toml(pause_image)}
 restrict_oom_score_adj = true
 netns_mounts_under_state_dir = true
+disable_apparmor = true
 
 [{cri}.containerd.runtimes.runc]
 runtime_type = "io.containerd.runc.v2"

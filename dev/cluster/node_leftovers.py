@@ -40,9 +40,9 @@ def stop_leftovers(run_dir: Path) -> None:
     """Stop the nodes of this run folder and undo all that they and `prepare_network` made. Idempotent.
 
     The control plane's own processes are left alone. Image stores stay in the cache; one that could not be left in
-    order is emptied by the next start.
+    order is emptied by the next start. A run folder from before a reboot costs a cluster that came since nothing.
     """
-    plan = network.load_network(run_dir)
+    plan, live = network.load_network(run_dir), network.is_live(run_dir)
     recorded = processes.load(run_dir)
     _end([process for process in recorded if _OWN_NAMES.fullmatch(process.name)], run_dir)
     if plan:
@@ -60,13 +60,13 @@ def stop_leftovers(run_dir: Path) -> None:
     processes.stop(shims, grace_s=0.5)
     if plan:
         cgroups.kill(plan.tag)
-    for folder in (run_dir / "n", paths.cache_dir() / "nodes"):
-        if folder.exists():
-            unmount_below(folder)
+    unmount_below(run_dir)
+    if live:
+        unmount_below(paths.cache_dir() / "nodes")
     if plan:
         cgroups.remove(plan.tag)
     network.remove_network(run_dir)
-    _remove_fixed_places(run_dir)
+    _remove_fixed_places(run_dir, live)
     for folder in (run_dir / "n", run_dir / "volumes"):
         remove_tree(folder)
 
@@ -77,7 +77,7 @@ def _end(daemons: list[processes.Process], run_dir: Path) -> None:
         processes.forget(run_dir, daemon.name)
 
 
-def _remove_fixed_places(run_dir: Path) -> None:
+def _remove_fixed_places(run_dir: Path, live: bool) -> None:
     for link in Path("/var/log/containers").glob("*.log"):
         if link.is_symlink() and link.readlink().is_relative_to(run_dir):
             link.unlink(missing_ok=True)
@@ -89,7 +89,8 @@ def _remove_fixed_places(run_dir: Path) -> None:
     if not state.exists():
         return
     existed = json.loads(state.read_text())["existed"]
-    for folder in sorted((name for name in _FOLDERS if name not in existed), key=len, reverse=True):
+    made_here = [name for name in _FOLDERS if name not in existed] if live else []
+    for folder in sorted(made_here, key=len, reverse=True):
         with contextlib.suppress(OSError):  # somebody else has put something there since, or it is not there
             for file in _disposable(Path(folder)):
                 file.unlink()

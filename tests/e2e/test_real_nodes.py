@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from dev.cluster.images import build_image
-from dev.cluster.network import NetworkError, load_network, prepare_network
+from dev.cluster.network import NetworkError, load_network, prepare_network, read_sysctl
+from dev.cluster.nodes import stop_leftovers
 from dev.cluster.pools import FAST, POOLS
+from tests.e2e.machine import snapshot
 from tests.e2e.real_cluster import (
     PROBE_IMAGE,
     RealCluster,
@@ -252,5 +254,21 @@ def test_a_second_cluster_with_real_nodes_is_refused_and_harms_nothing(
         prepare_network(tmp_path / "second", "second")
     assert not (tmp_path / "second").exists()
     assert load_network(real_cluster.run_dir) is not None
+    k8s.create(probe_pod("after", "fast"))
+    ready(k8s, "after")
+
+
+def test_the_record_of_a_cluster_from_before_a_reboot_harms_no_cluster_of_today(
+    real_cluster: RealCluster, k8s: Kubernetes, tmp_path: Path
+) -> None:
+    stale = {"tag": "tw000000", "network": "10.1.0.0/16", "sysctls": {"net.ipv4.ip_forward": "0"}}
+    (tmp_path / "network.json").write_text(json.dumps(stale))
+    (tmp_path / "nodes.json").write_text(json.dumps({"existed": [], "nodes": []}))
+    before = snapshot()
+    stop_leftovers(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    # Not the whole snapshot: pods of other tests are still ending.
+    assert (snapshot().tables, snapshot().sysctls) == (before.tables, before.sysctls)
+    assert read_sysctl("net.ipv4.ip_forward") == "1"
     k8s.create(probe_pod("after", "fast"))
     ready(k8s, "after")
