@@ -11,7 +11,7 @@ import yaml
 
 from dev.cluster import tools
 from tierwright.api.crd import crd_yaml
-from tierwright.control.rbac import EDIT, VIEW, Permission, Scope, permissions_of, policy_rules
+from tierwright.control.rbac import EDIT, PERMISSIONS, VIEW, Permission, policy_rules
 
 CHART: Final = Path(__file__).resolve().parent.parent / "charts" / "tierwright"
 RELEASE: Final = "tierwright"
@@ -45,8 +45,7 @@ def crd_template() -> str:
 def rbac_data() -> str:
     """The chart's file of role rules, from the operator's table of permissions."""
     groups: list[tuple[str, str, Iterable[Permission]]] = [
-        ("watched", "The operator, in the namespaces whose tiers it serves.", permissions_of(Scope.WATCHED)),
-        ("cluster", "The operator, on objects that have no namespace.", permissions_of(Scope.CLUSTER)),
+        ("operator", "The operator, in the namespaces whose tiers it serves.", PERMISSIONS),
         ("view", "Added to the cluster's roles view, edit and admin.", VIEW),
         ("edit", "Added to the cluster's roles edit and admin.", EDIT),
     ]

@@ -12,7 +12,8 @@ from kubernetes_validate.utils import validate
 from dev import chart
 from dev.chart import HelmError
 from tierwright.api.crd import crd_yaml
-from tierwright.control.rbac import EDIT, OWN, PERMISSIONS, VIEW, Permission, Scope, permissions_of
+from tierwright.control.kinds import WATCHED
+from tierwright.control.rbac import EDIT, OWN, PERMISSIONS, VIEW, Permission
 from tierwright.desired.bundle import OWNED_KINDS
 from tierwright.settings import Settings, environment_name, resolve
 
@@ -23,7 +24,6 @@ INSTALLS: dict[str, tuple[str, ...]] = {
     "namespaced": ('watchNamespaces=["team-a","team-b"]',),
     "namespaced without any ClusterRole": (
         'watchNamespaces=["team-a"]',
-        "rbac.clusterReads=false",
         "rbac.aggregate=false",
         "crds.install=false",
     ),
@@ -140,15 +140,14 @@ def test_the_cluster_wide_role_is_the_table() -> None:
 def test_a_namespaced_install_is_permitted_in_its_namespaces_alone() -> None:
     objects = rendered('watchNamespaces=["team-a","team-b"]')
     roles = {each["metadata"]["namespace"]: granted(each["rules"]) for each in of_kind(objects, "Role")}
-    assert roles == dict.fromkeys(("team-a", "team-b"), table(*permissions_of(Scope.WATCHED)))
-    operator = [each for each in of_kind(objects, "ClusterRole") if "operator" in each["metadata"]["name"]]
-    assert granted(operator[0]["rules"]) == table(*permissions_of(Scope.CLUSTER))
+    assert roles == dict.fromkeys(("team-a", "team-b"), table(*PERMISSIONS))
+    assert not [each for each in of_kind(objects, "ClusterRole") if "operator" in each["metadata"]["name"]]
     bindings = of_kind(objects, "RoleBinding") + of_kind(objects, "ClusterRoleBinding")
     account = only(objects, "ServiceAccount")["metadata"]
     for binding in bindings:
         (subject,) = binding["subjects"]
         assert (subject["name"], subject["namespace"]) == (account["name"], account["namespace"])
-    assert len(bindings) == 3
+    assert len(bindings) == 2
 
 
 def test_a_tenant_may_install_without_touching_the_cluster() -> None:
@@ -164,6 +163,12 @@ def test_two_namespaced_releases_of_one_name_do_not_collide() -> None:
         for objects in (one, other)
     ]
     assert not keys[0] & keys[1]
+
+
+def test_the_table_permits_every_watch() -> None:
+    watched = {(each.kind.group, each.kind.plural, verb) for each in WATCHED for verb in ("list", "watch")}
+    assert watched <= table(*PERMISSIONS)
+    assert {each for each in table(*PERMISSIONS) if each[2] == "watch"} <= watched
 
 
 def test_the_table_permits_every_child_and_never_a_secret() -> None:

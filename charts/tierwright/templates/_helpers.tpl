@@ -14,8 +14,8 @@
 {{ include "tierwright.fullname" . }}-operator
 {{- end -}}
 
-{{/* Names of cluster-scoped objects: several namespaced installs may share one release name. */}}
-{{- define "tierwright.clusterName" -}}
+{{/* The roles' name: several operators, each of its own namespace, may have a role in one namespace they serve. */}}
+{{- define "tierwright.roleName" -}}
 {{ include "tierwright.operatorName" . }}{{ if .Values.watchNamespaces }}-{{ .Release.Namespace }}{{ end }}
 {{- end -}}
 

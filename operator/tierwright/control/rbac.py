@@ -1,26 +1,17 @@
 """What the operator may do: one table of kinds and verbs, from which the chart's roles are generated.
 
-Every row is used by the code and says by what; end-to-end tests run under these roles alone. There is no row for
-Secrets on purpose: they are referenced in pods and read by the kubelet, never by the operator.
+Every row is used by the code and says for what; tests on a real API server run under these roles alone. All of it lies
+in the namespaces whose tiers are served: nothing of the cluster itself is read. There is no row for Secrets on purpose:
+they are referenced in pods and read by the kubelet, never by the operator.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import groupby
 from typing import Final
 
-
-class Scope(StrEnum):
-    """Where a permission is given."""
-
-    WATCHED = "watched"
-    """In the namespaces whose tiers are served: all of them, or those of `watchNamespaces`."""
-    CLUSTER = "cluster"
-    """Objects that have no namespace. The operator works without, and then explains less."""
-
-
 READ: Final = ("get", "list", "watch")
+WATCH: Final = ("list", "watch")
 OWN: Final = ("get", "list", "watch", "create", "patch", "delete")
 """Children: server-side apply is `patch`, and `create` where the object is not there yet."""
 
@@ -33,11 +24,10 @@ class Permission:
     resource: str
     verbs: tuple[str, ...]
     why: str
-    scope: Scope = Scope.WATCHED
 
 
 PERMISSIONS: Final[tuple[Permission, ...]] = (
-    Permission("tierwright.dev", "inferencetiers", READ, "the tiers to serve"),
+    Permission("tierwright.dev", "inferencetiers", WATCH, "the tiers to serve"),
     Permission("tierwright.dev", "inferencetiers/status", ("patch",), "conditions and numbers"),
     Permission(
         "tierwright.dev",
@@ -51,14 +41,12 @@ PERMISSIONS: Final[tuple[Permission, ...]] = (
     Permission("", "persistentvolumeclaims", OWN, "cache volumes"),
     Permission("policy", "poddisruptionbudgets", OWN, "drains take one pod at a time"),
     Permission("networking.k8s.io", "networkpolicies", OWN, "who may reach the pods"),
-    Permission("", "pods", READ, "status is computed from live pods"),
+    Permission("", "pods", WATCH, "status is computed from live pods"),
     Permission("", "events", ("create", "patch"), "transitions of a tier's conditions"),
     Permission("", "events", ("list",), "why pods and volumes of a tier are stuck"),
     Permission(
-        "autoscaling", "horizontalpodautoscalers", READ, "a second scaler of one workload is a conflict"
+        "autoscaling", "horizontalpodautoscalers", WATCH, "a second scaler of one workload is a conflict"
     ),
-    Permission("", "nodes", READ, "whether the node pool has any node", Scope.CLUSTER),
-    Permission("storage.k8s.io", "storageclasses", READ, "whether a volume's class exists", Scope.CLUSTER),
 )
 
 VIEW: Final[tuple[Permission, ...]] = (
@@ -89,8 +77,3 @@ def policy_rules(permissions: Iterable[Permission]) -> list[dict[str, list[str]]
         {"apiGroups": [group], "resources": [each.resource for each in members], "verbs": list(verbs)}
         for (group, verbs), members in groupby(ordered, key=lambda each: (each.group, each.verbs))
     ]
-
-
-def permissions_of(scope: Scope) -> tuple[Permission, ...]:
-    """The rows of one scope."""
-    return tuple(each for each in PERMISSIONS if each.scope is scope)
