@@ -37,9 +37,10 @@ def processes(tag: str) -> set[int]:
     """The pids of all processes in the cluster's cgroups."""
     found: set[int] = set()
     for mount, _ in hierarchies():
-        for file in (mount / tag).rglob("cgroup.procs"):
+        # os.walk passes over what vanishes meanwhile, as the cgroups of ending containers do.
+        for folder, _, _ in os.walk(mount / tag):
             with contextlib.suppress(OSError):
-                found.update(int(word) for word in file.read_text().split())
+                found.update(int(word) for word in Path(folder, "cgroup.procs").read_text().split())
     return found
 
 

@@ -1,6 +1,7 @@
 """What a cluster could leave behind on the machine: one snapshot before, one after, and they must be equal."""
 
 import json
+import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +79,8 @@ def wait_until_free(deadline_s: float = 600.0) -> None:
 def snapshot() -> Machine:
     """The machine now. Cgroups are those at the top and what lies below one that looks like ours."""
     tops = [folder for mount, _ in hierarchies() for folder in mount.iterdir() if folder.is_dir()]
-    found = {file for place in map(Path, _PLACES) if place.exists() for file in [place, *place.rglob("*")]}
+    walked = [Path(folder) for place in _PLACES for folder, _, _ in os.walk(place)]
+    files = {file for folder in walked for file in [folder, *_children(folder)]}
     return Machine(
         links=frozenset(str(link["ifname"]) for link in json.loads(_run("ip", "-j", "link", "show"))),
         routes=frozenset(_run("ip", "-4", "route", "show", "table", "all").splitlines()),
@@ -86,7 +88,7 @@ def snapshot() -> Machine:
         mounts=frozenset(line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()),
         cgroups=frozenset(str(folder) for folder in tops),
         sysctls=tuple((name, read_sysctl(name)) for name in _SYSCTLS),
-        files=frozenset(str(file) for file in found),
+        files=frozenset(str(file) for file in files),
     )
 
 
@@ -103,6 +105,13 @@ def processes_of(run_dir: Path) -> list[str]:
         if words and (str(run_dir) in words or "/kubepods/" in cgroup):
             found.add(f"{words.replace(chr(0), ' ')} ({folder.name})")
     return sorted(found)
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except FileNotFoundError:  # ended while we looked
+        return []
 
 
 def _run(*argv: str) -> str:
