@@ -36,7 +36,7 @@ NOT_READY = "kwok.tierwright.dev/not-ready"
 _PODS_PER_NODE = 250
 _CONNECTIONS = 8
 # kwok renews a lease after a quarter of it; the controller manager waits longer than that (`NODE_GRACE_S`).
-_LEASE_S = 160
+_LEASE_S = 400
 NODE_GRACE_S = 300
 """How long kwok's nodes may be silent before they count as lost: one busy core must not look like a dead node."""
 
@@ -172,26 +172,26 @@ def wait_ready(
 
 
 def set_node_ready(api: Api, name: str, *, ready: bool) -> None:
-    """Make a kwok node NotReady, or Ready again together with its pods, and wait for the node's condition.
+    """Lose a kwok node, or bring it back, together with the readiness of its pods; waits for the node's condition.
 
-    Kubernetes marks the pods of a NotReady node not ready; the kubelet that would mark them ready again is played here.
+    The pods' part is that of Kubernetes' node controller (a lost node's pods are not ready) and of the kubelet (they
+    are again): kwok plays neither, and the node controller acts on its own finding of silence alone.
     """
     path = f"/api/v1/nodes/{name}"
     patch = {"metadata": {"annotations": {NOT_READY: None if ready else "true"}}}
     api.request("PATCH", path, patch, MERGE_PATCH)
-    processes.wait_until(
-        lambda: _is_ready(api.request("GET", path)) is ready, f"{name} {'' if ready else 'Not'}Ready", [], 30
-    )
-    if ready:
-        pods = api.request("GET", f"/api/v1/pods?fieldSelector=spec.nodeName={name}").get("items", [])
-        for pod in pods:
-            containers = pod["status"].get("containerStatuses", [])
-            if containers and all(container["ready"] for container in containers):
-                where = (
-                    f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}/status"
-                )
-                condition = {"type": "Ready", "status": "True", "reason": None, "message": None}
+    what = f"{name} {'' if ready else 'Not'}Ready"
+    processes.wait_until(lambda: _is_ready(api.request("GET", path)) is ready, what, [], 30)
+    condition = {"type": "Ready", "status": "True" if ready else "False", "reason": None, "message": None}
+    for pod in api.request("GET", f"/api/v1/pods?fieldSelector=spec.nodeName={name}").get("items", []):
+        containers = pod["status"].get("containerStatuses", [])
+        if containers and all(container["ready"] for container in containers):
+            where = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}/status"
+            try:
                 api.request("PATCH", where, {"status": {"conditions": [condition]}}, STRATEGIC_PATCH)
+            except ApiError as error:
+                if error.status != 404:  # deleted meanwhile
+                    raise
 
 
 def _is_ready(node: dict[str, Any]) -> bool:
