@@ -13,6 +13,8 @@ _TYPED: Final[Mapping[str, str]] = {
     "args": "spec.engine.extraArgs",
 }
 """Fields of the engine's container that a typed field sets already."""
+_ACCELERATORS: Final = ("nvidia.com/", "aws.amazon.com/neuron")
+"""Beginnings of resource names by which a pod takes devices, which spec.hardware alone may do."""
 
 
 def patched_pod_template(
@@ -44,7 +46,7 @@ def _refuse_other_fields(patch: Mapping[str, Any]) -> None:
             )
             raise invalid(f"{_FIELD}.{name}", f"a pod template has no field {name}; {advice}")
         if not isinstance(value, Mapping):
-            raise invalid(f"{_FIELD}.{name}", "write an object here")
+            raise invalid(f"{_FIELD}.{name}", "this is no object; write its fields")
     for name, advice in (("replicas", "spec.replicas"), ("template", "spec.podTemplate itself")):
         if name in patch.get("spec", {}):
             raise invalid(
@@ -82,15 +84,14 @@ def _refuse_changed_engine(template: Mapping[str, Any], merged: Mapping[str, Any
 def _refuse_changed_devices(
     template: Mapping[str, Any], merged: Mapping[str, Any], devices: Mapping[str, int]
 ) -> None:
-    for place, resources in _resources(merged):
-        before = dict(_resources(template)).get(place, {})
-        for kind in ("requests", "limits"):
-            for resource in devices:
-                if resources.get(kind, {}).get(resource) != before.get(kind, {}).get(resource):
-                    raise invalid(
-                        f"{_FIELD}.spec.{place}.resources.{kind}[{resource}]",
-                        "the devices of a pod come from spec.hardware.count; leave them out",
-                    )
+    before = dict(_quantities(template))
+    after = dict(_quantities(merged))
+    for place, resource in before | after:
+        if resource not in devices and not resource.startswith(_ACCELERATORS):
+            continue
+        if before.get((place, resource)) != after.get((place, resource)):
+            advice = "the devices of a pod come from spec.hardware; leave them as they are"
+            raise invalid(f"{_FIELD}.spec.{place}[{resource}]", advice)
 
 
 def _engine(template: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -98,7 +99,16 @@ def _engine(template: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return next((item for item in containers if item["name"] == ENGINE_CONTAINER), None)
 
 
-def _resources(template: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _quantities(template: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]]:
+    """Place and name of each resource of each container, with its quantity."""
     for field in ("containers", "initContainers"):
         for container in template["spec"].get(field, []):
-            yield f"{field}[{container['name']}]", container.get("resources", {})
+            resources = _object(container.get("resources"))
+            for kind in ("requests", "limits"):
+                for resource, quantity in _object(resources.get(kind)).items():
+                    yield (f"{field}[{container['name']}].resources.{kind}", resource), quantity
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    """The value where it is an object; the API server refuses what is none."""
+    return value if isinstance(value, Mapping) else {}

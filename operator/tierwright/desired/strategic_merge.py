@@ -67,6 +67,8 @@ def _merge_value(base: Any, patch: Any, place: str, field: str) -> Any:
         return _merge_lists(base, patch, place, field)
     if isinstance(patch, Mapping):
         return _merge_maps(base if isinstance(base, Mapping) else {}, patch, place, field)
+    if isinstance(base, Mapping):
+        raise invalid(field, "this is no object; write the object's fields, each on a line of its own")
     if isinstance(patch, list):
         _refuse_directives(patch, field)
     return patch
@@ -74,13 +76,13 @@ def _merge_value(base: Any, patch: Any, place: str, field: str) -> Any:
 
 def _merge_lists(base: list[Any] | None, patch: Any, place: str, field: str) -> list[Any]:
     if not isinstance(patch, list):
-        raise invalid(field, "write a list here")
+        raise invalid(field, "this is no list; write one, each item behind a dash")
     key = _MERGE_KEYS[place]
     merged = list(base or [])
     for index, item in enumerate(patch):
         path = f"{field}[{index}]"
         if not isinstance(item, Mapping):
-            raise invalid(path, "write an object here")
+            raise invalid(path, "this is no object; write the fields of the item")
         position = None if key == _APPEND else _position(merged, item, key, path)
         found = {} if position is None else merged[position]
         if place in _ONE_OF and len(item) > 1:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.tiers import bundle_of, tier
+from tests.support.tier_bundles import bundle_of, tier
 from tierwright.desired.names import child_name, label_value
 
 DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.tiers import bundle_of, engine_container, env_of, manifest, pod_spec, tier
+from tests.support.tier_bundles import bundle_of, engine_container, env_of, manifest, pod_spec, tier
 
 ACCELERATORS = ["nvidia", "neuron", "cpu"]
 

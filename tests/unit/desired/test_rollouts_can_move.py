@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.tiers import bundle_of, engine_container, flag, manifest, pod_spec, tier
+from tests.support.tier_bundles import bundle_of, engine_container, flag, manifest, pod_spec, tier
 from tierwright.api.rollout import RolloutSpec
 from tierwright.api.tier import InferenceTier
 from tierwright.desired.budgets import budgets

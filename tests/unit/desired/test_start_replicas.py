@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.tiers import bundle_of, manifest, tier
+from tests.support.tier_bundles import bundle_of, manifest, tier
 
 
 @pytest.mark.parametrize(

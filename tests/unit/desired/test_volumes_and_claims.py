@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.tiers import UID, bundle_of, engine_container, env_of, manifest, pod_spec, tier
+from tests.support.tier_bundles import UID, bundle_of, engine_container, env_of, manifest, pod_spec, tier
 from tierwright.api.tier import InferenceTier
 from tierwright.desired.bundle import Child
 

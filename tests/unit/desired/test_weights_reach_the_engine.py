@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.tiers import bundle_of, engine_container, env_of, pod_spec, refusal_of, tier
+from tests.support.tier_bundles import bundle_of, engine_container, env_of, pod_spec, refusal_of, tier
 from tierwright.api.conditions import Reason
 from tierwright.api.tier import InferenceTier
 from tierwright.desired.fetch import FETCH_SCRIPT

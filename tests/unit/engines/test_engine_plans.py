@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.tiers import tier
+from tests.support.tier_bundles import tier
 from tierwright.api.conditions import Reason
 from tierwright.engines.catalog import engine_plan
 from tierwright.engines.engine import EnginePlan, EngineRequest

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.tiers import flag
+from tests.support.tier_bundles import flag
 from tierwright.api.engine import EngineSpec
 from tierwright.api.rules.extra_args import GROUPS, sets
 from tierwright.engines.engine import EngineRequest
@@ -55,7 +55,7 @@ def test_every_flag_exists_in_vllm_and_takes_as_many_values_as_it_gets() -> None
             *(f"--no-{name[2:]}" for name in entry["names"] if entry.get("negatable")),
         ]
     }
-    off = {"batching": {"chunkedPrefill": False}, "promptCache": {"enabled": False}}
+    off: dict[str, Any] = {"batching": {"chunkedPrefill": False}, "promptCache": {"enabled": False}}
     for args in (arguments(**EVERYTHING), arguments(**off)):
         rest = args[1:]
         while rest:

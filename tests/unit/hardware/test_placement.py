@@ -2,15 +2,13 @@
 
 import pytest
 
-from tests.support.tiers import tier
+from tests.support.tier_bundles import tier
 from tierwright.api.conditions import Reason
 from tierwright.hardware.accelerators import placement
 from tierwright.hardware.refusal import RefusedError
 
-POOL = {
-    "matchLabels": {"karpenter.sh/nodepool": "fast"},
-    "matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a", "b"]}],
-}
+ZONES = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a", "b"]}
+POOL = {"matchLabels": {"karpenter.sh/nodepool": "fast"}, "matchExpressions": [ZONES]}
 TAINTS = [{"key": "dedicated", "operator": "Equal", "value": "llm", "effect": "NoSchedule"}]
 
 
@@ -18,7 +16,7 @@ TAINTS = [{"key": "dedicated", "operator": "Equal", "value": "llm", "effect": "N
 def test_selection_reaches_the_pod_whether_or_not_devices_are_asked_for(accelerator: str) -> None:
     where = placement(tier(accelerator, hardware={"nodePool": POOL, "tolerations": TAINTS}).spec)
     assert where.node_selector == {"karpenter.sh/nodepool": "fast"}
-    assert POOL["matchExpressions"][0] in where.node_expressions
+    assert ZONES in where.node_expressions
     assert TAINTS[0] in where.tolerations
 
 

@@ -1,0 +1,216 @@
+"""``tierwright render`` prints children that can be applied, or everything that is wrong, each with its place and fix."""
+
+import argparse
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.tier_bundles import tier_object
+from tierwright.cli import main
+from tierwright.cli_render import Input, RenderResult, render_documents, run, to_yaml
+
+
+def document(name: str = "llama-fast", speed: str = "fast", **spec: Any) -> str:
+    return yaml.safe_dump(tier_object(name=name, **{"speed": speed, **spec}))
+
+
+def render(*texts: str) -> RenderResult:
+    return render_documents([Input(f"{index}.yaml", text) for index, text in enumerate(texts)])
+
+
+def test_children_can_be_read_back_as_they_were_made() -> None:
+    result = render(document())
+    assert not result.errors
+    assert tuple(yaml.safe_load_all(to_yaml(result.children))) == result.children
+    assert [child["kind"] for child in result.children][-1] == "Deployment"
+
+
+def test_scripts_are_printed_as_lines_that_a_person_can_read() -> None:
+    text = to_yaml(render(document()).children)
+    assert "\n          import pathlib\n" in text
+    assert "\\n" not in text
+
+
+def test_nothing_is_printed_by_reference() -> None:
+    assert "&id" not in to_yaml(render(document()).children)
+
+
+def test_several_documents_of_several_files_are_rendered_in_their_order() -> None:
+    two = "---\n".join([document("a", "fast"), document("b", "standard")])
+    result = render(two, document("c", "slow"))
+    assert not result.errors
+    workloads = [child["metadata"]["name"] for child in result.children if child["kind"] == "Deployment"]
+    assert workloads == ["a", "b", "c"]
+
+
+def test_empty_documents_and_comments_are_passed_over() -> None:
+    result = render(f"# a comment\n---\n---\n{document()}\n---\n# the end\n")
+    assert not result.errors
+    assert result.children
+
+
+def test_every_error_of_every_document_is_told_at_once() -> None:
+    broken = document("a", engine={"maxModelLen": 1}, replicas=-1)
+    unreadable = "spec: [1, 2\nkind: x\n"
+    unknown = document("c", modle={"name": "x"})
+    result = render(
+        "---\n".join([broken, unreadable, unknown]), document("d", hardware={"hosts": 2, "count": 2})
+    )
+    text = "\n".join(result.errors)
+    assert not result.children
+    assert "0.yaml, document 1: spec.replicas" in text
+    assert "0.yaml, document 1: spec.engine.maxModelLen" in text
+    assert "0.yaml, document 2: cannot be read as YAML" in text
+    assert "0.yaml, document 3: spec.modle" in text
+    assert "1.yaml, document 1: spec.hardware" in text
+
+
+def test_one_broken_tier_keeps_the_children_of_all_from_being_applied() -> None:
+    result = render(document("a", "fast"), document("b", "standard", replicas=-1))
+    assert result.children == ()
+    assert result.errors
+
+
+def test_a_tier_that_cannot_be_built_yet_says_so_with_its_field() -> None:
+    (error,) = render(document(engine={"type": "jax"})).errors
+    assert error.startswith("0.yaml, document 1: spec.engine.type: ")
+    assert "not built yet" in error
+
+
+def test_unreadable_yaml_is_placed_by_line_and_column_of_the_file() -> None:
+    (error,) = render(f"{document()}---\nkind: InferenceTier\nspec: {{a: [}}\n").errors
+    line = document().count("\n") + 3
+    assert f"document 2: cannot be read as YAML: line {line}, column" in error
+
+
+def test_characters_that_yaml_forbids_are_an_error_and_not_a_crash() -> None:
+    (error,) = render("kind: \x00\n").errors
+    assert "cannot be read as YAML" in error
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("spec: {replicas: 1, replicas: 2}", "the key replicas stands twice"),
+        ("spec: {on: [RateLimited]}", 'quote it: "on"'),
+        ("spec: {1: a}", 'quote it: "1"'),
+        ("spec: {[a]: b}", "a key must be text"),
+    ],
+)
+def test_what_yaml_readers_pass_over_in_silence_is_an_error(text: str, words: str) -> None:
+    (error,) = render(text).errors
+    assert words in error
+
+
+def test_yaml_merge_keys_are_understood() -> None:
+    text = document().replace("  speed: fast", "  <<: {speed: fast}")
+    assert "<<" in text
+    assert not render(text).errors
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n---\n"])
+def test_a_file_without_a_tier_is_an_error(text: str) -> None:
+    (error,) = render(text).errors
+    assert error.startswith("0.yaml: holds no InferenceTier")
+
+
+@pytest.mark.parametrize("text", ["just text", "- a\n- b\n", "42"])
+def test_a_document_that_is_no_object_is_an_error(text: str) -> None:
+    (error,) = render(text).errors
+    assert error.startswith("0.yaml, document 1: ")
+    assert ": :" not in error
+
+
+def test_other_objects_beside_a_tier_are_left_out_with_a_warning() -> None:
+    secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: hf}\n"
+    result = render(f"{secret}---\n{document()}")
+    assert not result.errors
+    assert result.warnings == ("0.yaml, document 1: Secret is no InferenceTier and was left out",)
+
+
+def test_a_file_of_other_objects_alone_is_an_error() -> None:
+    result = render("apiVersion: v1\nkind: Secret\nmetadata: {name: hf}\n")
+    assert result.errors
+
+
+def test_a_misspelt_kind_of_our_group_is_an_error() -> None:
+    result = render(document().replace("kind: InferenceTier", "kind: InferenceTeir"))
+    assert any("kind" in error for error in result.errors)
+
+
+def test_a_list_as_kubectl_prints_it_is_rendered() -> None:
+    items = [tier_object(name="a"), {**tier_object(name="b"), "status": {"readyReplicas": 1}}]
+    items[1]["spec"]["speed"] = "standard"
+    result = render(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert not result.errors
+    assert len([child for child in result.children if child["kind"] == "Deployment"]) == 2
+
+
+def test_an_item_of_a_list_is_named_in_its_errors() -> None:
+    items = [tier_object(name="a"), tier_object(name="b", replicas=-1)]
+    result = render(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert result.errors[0].startswith("0.yaml, document 1, items[1]: spec.replicas")
+
+
+def test_two_tiers_of_one_name_are_an_error() -> None:
+    result = render(document("a", "fast"), document("a", "standard"))
+    (error,) = result.errors
+    assert error.startswith("1.yaml, document 1: metadata.name")
+    assert "0.yaml, document 1" in error
+
+
+def test_two_tiers_of_one_model_and_speed_are_an_error() -> None:
+    (error,) = render(document("a"), document("b")).errors
+    assert error.startswith("1.yaml, document 1: spec.speed")
+    assert "0.yaml, document 1" in error
+
+
+def test_warnings_of_a_tier_say_which_tier() -> None:
+    (warning,) = render(document(engine={"version": "0.20.0"})).warnings
+    assert warning.startswith("0.yaml, document 1: spec.engine.version")
+
+
+def test_children_go_to_stdout_and_warnings_to_stderr(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "tier.yaml"
+    path.write_text(document(engine={"version": "0.20.0"}))
+    assert main(["render", "-f", str(path)]) == 0
+    out, err = capsys.readouterr()
+    assert list(yaml.safe_load_all(out))[-1]["kind"] == "Deployment"
+    assert err.startswith("warning: ")
+
+
+def test_errors_go_to_stderr_and_nothing_to_stdout(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
+    good.write_text(document("a"))
+    bad.write_text(document("b", "standard", replicas=-1))
+    assert main(["render", "-f", str(good), "-f", str(bad)]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"error: {bad}, document 1: spec.replicas" in err
+
+
+def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(document(replicas=-1)))
+    assert run(argparse.Namespace(filename=["-"])) == 1
+    assert "error: stdin, document 1: spec.replicas" in capsys.readouterr().err
+
+
+def test_files_that_cannot_be_read_are_told_beside_all_other_errors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    binary, bad = tmp_path / "binary", tmp_path / "bad.yaml"
+    binary.write_bytes(b"\xff\xfe\x00")
+    bad.write_text(document(replicas=-1))
+    missing = tmp_path / "missing.yaml"
+    assert run(argparse.Namespace(filename=[str(missing), str(binary), str(bad)])) == 1
+    err = capsys.readouterr().err
+    assert f"{missing}: cannot be read: No such file or directory" in err
+    assert f"{binary}: is no UTF-8 text" in err
+    assert "spec.replicas" in err
