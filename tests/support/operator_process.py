@@ -37,6 +37,20 @@ class OperatorProcess:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
             return str(answer.read().decode())
 
+    def is_ready(self) -> bool:
+        """Whether /readyz says so.
+
+        Raises:
+            RuntimeError: the process ended.
+        """
+        if self.process.poll() is not None:
+            tail = self.log.read_text(encoding="utf-8")[-3000:]
+            raise RuntimeError(f"the operator ended with {self.process.returncode}:\n{tail}")
+        try:
+            return bool(self.get("/readyz"))
+        except (urllib.error.URLError, OSError):
+            return False
+
 
 def shipped_objects(helm: Path, *values: str) -> list[dict[str, Any]]:
     """The chart's objects as ``helm template`` renders them."""
@@ -63,7 +77,7 @@ def install_crd(admin: Kubernetes) -> None:
 
             def established(name: str = name) -> bool:
                 conditions = (
-                    admin.must_get("CustomResourceDefinition", name).get("status", {}).get("conditions", [])
+                    admin.must_get("CustomResourceDefinition", name).get("status", {}).get("conditions") or []
                 )
                 return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
@@ -90,6 +104,7 @@ def operator_kubeconfig(admin: Kubernetes, helm: Path, folder: Path) -> tuple[Pa
             "spec": {"expirationSeconds": 86400},
         },
     )["status"]["token"]
+    api.close()
     config = yaml.safe_load(admin.kubeconfig.read_text(encoding="utf-8"))
     config["users"] = [{"name": "operator", "user": {"token": token}}]
     config["contexts"][0]["context"]["user"] = "operator"
@@ -108,7 +123,15 @@ def free_port() -> int:
 
 @contextmanager
 def running_operator(kubeconfig: Path, user: str, folder: Path, **settings: str) -> Iterator[OperatorProcess]:
-    """Start the operator, wait until it is ready, and end it afterwards.
+    """Start the operator, wait until it is ready, and end it afterwards; for ``settings`` see started_operator."""
+    with started_operator(kubeconfig, user, folder, **settings) as running:
+        eventually(running.is_ready, "the operator is ready")
+        yield running
+
+
+@contextmanager
+def started_operator(kubeconfig: Path, user: str, folder: Path, **settings: str) -> Iterator[OperatorProcess]:
+    """Start the operator and end it afterwards.
 
     ``settings`` are TIERWRIGHT_* variables in lower case without the prefix, such as ``resync_seconds="2"``.
     """
@@ -130,20 +153,8 @@ def running_operator(kubeconfig: Path, user: str, folder: Path, **settings: str)
             stderr=subprocess.STDOUT,
             cwd=folder,
         )
-    running = OperatorProcess(process, user, port, log)
-
-    def ready() -> bool:
-        if process.poll() is not None:
-            tail = log.read_text(encoding="utf-8")[-3000:]
-            raise RuntimeError(f"the operator ended with {process.returncode}:\n{tail}")
-        try:
-            return bool(running.get("/readyz"))
-        except (urllib.error.URLError, OSError):
-            return False
-
     try:
-        eventually(ready, "the operator is ready")
-        yield running
+        yield OperatorProcess(process, user, port, log)
     finally:
         process.terminate()
         try:

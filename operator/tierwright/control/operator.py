@@ -100,6 +100,7 @@ class Operator:
             namespaces=settings.namespaces,
             interval=settings.resync_seconds,
             rng=rng,
+            on_crd_missing=lambda: self._watches.interrupt("the CustomResourceDefinition was removed"),
         )
         self._watches = Watches(
             self.store,

@@ -43,10 +43,11 @@ class Resync:
         namespaces: Sequence[str],
         interval: float,
         rng: random.Random,
+        on_crd_missing: Callable[[], None] = lambda: None,
         watched: Sequence[Watched] = WATCHED,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``interval`` is in seconds."""
+        """``interval`` is in seconds; ``on_crd_missing`` is told when a resync finds that the CRD was removed."""
         self._client = client
         self._store = store
         self._queue = queue
@@ -54,6 +55,7 @@ class Resync:
         self._namespaces: Sequence[str | None] = tuple(namespaces) or (None,)
         self._interval = interval
         self._rng = rng
+        self._on_crd_missing = on_crd_missing
         self._watched = watched
         self._clock = clock
         self.last_attempt = clock()
@@ -77,6 +79,7 @@ class Resync:
             objects = await self._client.list(watched.kind, namespace, label_selector=watched.label_selector)
         except ApiError as error:
             if error.status == 404 and watched.kind == self._store.tier_kind:
+                self._queue.add(self._store.replace_all(watched.kind, (), mark=mark))
                 raise CrdMissingError(str(error)) from error
             raise
         before = self._store.mark()
@@ -88,7 +91,10 @@ class Resync:
         """One resync: compare, then hand every tier to the queue, the changed ones at once."""
         try:
             changed = await self.compare()
-        except (KubeError, CrdMissingError) as error:
+        except CrdMissingError:
+            self._on_crd_missing()
+            return
+        except KubeError as error:
             self._metrics.resyncs.labels("failed").inc()
             log.warning("the resync failed and is tried again in %g s: %s", self._interval, error)
             return

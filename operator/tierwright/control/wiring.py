@@ -7,6 +7,7 @@ a thread with a loop of its own, and hands events over to ours.
 """
 
 import asyncio
+import contextlib
 import logging
 import threading
 import time
@@ -54,7 +55,7 @@ class Identity(Protocol):
 
 
 class WatchesEndedError(Exception):
-    """kopf ended although nobody asked it to; the cause says why."""
+    """The watches ended although the operator goes on; the message says why."""
 
 
 class Watches:
@@ -76,6 +77,12 @@ class Watches:
         self._namespaces = tuple(namespaces)
         self._watched = watched
         self.running = False
+        self._ended: asyncio.Future[None] | None = None
+
+    def interrupt(self, reason: str) -> None:
+        """Ends the present run as if a watch had died; nothing happens when none runs."""
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_exception(WatchesEndedError(reason))
 
     async def run(self) -> None:
         """Watch until cancelled, or until kopf ends.
@@ -83,38 +90,35 @@ class Watches:
         Raises WatchesEndedError: a watch died, so the store may have missed something; compare it and run again.
         """
         ours = asyncio.get_running_loop()
-        ended: asyncio.Future[None] = ours.create_future()
+        ended = self._ended = ours.create_future()
+        thread_ended = asyncio.Event()
         stop = threading.Event()
 
-        def finish(error: BaseException | None) -> None:
+        def finish(why: str) -> None:
+            thread_ended.set()
             if not ended.done():
-                ended.set_exception(error) if error else ended.set_result(None)
+                ended.set_exception(WatchesEndedError(why))
 
         def watch() -> None:
-            error: BaseException | None = None
+            why = "kopf ended without saying why"
             try:
                 asyncio.run(self._kopf(ours, stop))
-            except BaseException as raised:
-                error = raised if isinstance(raised, Exception) else RuntimeError(repr(raised))
-            if not ours.is_closed():
-                ours.call_soon_threadsafe(finish, error)
+            except BaseException as error:
+                why = repr(error)
+            finally:
+                with contextlib.suppress(RuntimeError):  # our loop is closed: the process ends
+                    ours.call_soon_threadsafe(finish, why)
 
         thread = threading.Thread(target=watch, name="kopf", daemon=True)
         thread.start()
         try:
-            await asyncio.shield(ended)
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            raise WatchesEndedError(f"{type(error).__name__}: {error}") from error
-        else:
-            raise WatchesEndedError("kopf ended without saying why")
+            await ended
         finally:
             self.running = False
             stop.set()
-            done, _ = await asyncio.wait({ended}, timeout=STOP_SECONDS)
-            if not done:
-                log.warning("the watches have not ended within %g s", STOP_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(STOP_SECONDS):
+                    await thread_ended.wait()
 
     async def _kopf(self, ours: asyncio.AbstractEventLoop, stop: threading.Event) -> None:
         """The life of kopf, in a loop and a thread of its own."""
