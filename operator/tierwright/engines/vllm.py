@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Final
 
+from tierwright.api.engine import EngineSpec
 from tierwright.api.hardware import Accelerator
 from tierwright.api.tier import TierSpec
 from tierwright.engines.engine import CACHE_PATH, EnginePlan, EngineRequest
 from tierwright.engines.images import version_from_image
 from tierwright.engines.vllm_arguments import vllm_arguments
-from tierwright.hardware.refusal import unsupported
+from tierwright.hardware.refusal import invalid, unsupported
 
 NEWEST: Final = "0.32.0"
 """The newest version of vLLM, and the one whose arguments are generated."""
@@ -19,6 +20,9 @@ _REPOSITORIES: Final[Mapping[Accelerator, str]] = {
 UID: Final = 2000
 GID: Final = 0
 """The user and group that vLLM's images are prepared for; other users need group 0 as well."""
+_CPU_MEMORY_FRACTION: Final = "0.7"
+# On a CPU the share is one of the pod's memory limit, and vLLM 0.32 does not start unless that much is free. Its own
+# processes take a few GiB by then, more than the 8 % that its default of 0.92 leaves in most pods.
 HEALTH_PATH: Final = "/health"
 """Answers only once the engine serves, stays open when an API key is set, and fails when the engine has died."""
 
@@ -27,7 +31,7 @@ def vllm_plan(spec: TierSpec, request: EngineRequest) -> EnginePlan:
     """How vLLM is started for the tier.
 
     Raises:
-        RefusedError: an accelerator or a field that is not built yet.
+        RefusedError: an accelerator or a field that is not built yet, or one that vLLM would drop.
     """
     accelerator = spec.hardware.accelerator
     if accelerator is Accelerator.NEURON:
@@ -40,17 +44,37 @@ def vllm_plan(spec: TierSpec, request: EngineRequest) -> EnginePlan:
             "spec.engine.promptCache.scope",
             "a prompt cache per tenant needs the gateway, which is not built yet; use scope: Tier",
         )
+    _refuse_what_vllm_would_drop(spec.engine)
     image, version = _image_and_version(spec, request)
     return EnginePlan(
         image=image,
         version=version,
-        args=vllm_arguments(spec.engine, spec.model.name, request),
+        args=vllm_arguments(_for_device(spec), spec.model.name, request),
         env=_environment(request),
         health_path=HEALTH_PATH,
         uid=UID,
         gid=GID,
         warnings=_warnings(version),
     )
+
+
+def _refuse_what_vllm_would_drop(engine: EngineSpec) -> None:
+    speculation = engine.speculation
+    if engine.data_parallel > 1 and speculation and speculation.disable_above_batch_size is not None:
+        raise invalid(
+            "spec.engine.speculation.disableAboveBatchSize",
+            "vllm cannot change the number of proposed tokens while it runs with dataParallel above 1; remove one "
+            "of them",
+        )
+
+
+def _for_device(spec: TierSpec) -> EngineSpec:
+    """The engine's settings with what vLLM's own defaults get wrong in a pod of the device."""
+    engine = spec.engine
+    if spec.hardware.accelerator is not Accelerator.CPU or engine.kv_cache.memory_fraction is not None:
+        return engine
+    cache = engine.kv_cache.model_copy(update={"memory_fraction": _CPU_MEMORY_FRACTION})
+    return engine.model_copy(update={"kv_cache": cache})
 
 
 def _image_and_version(spec: TierSpec, request: EngineRequest) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.tier_bundles import tier
+from tests.support.tier_bundles import flag, tier
 from tierwright.api.conditions import Reason
 from tierwright.engines.catalog import engine_plan
 from tierwright.engines.engine import EnginePlan, EngineRequest
@@ -119,6 +119,28 @@ def test_what_is_not_built_yet_is_refused_with_its_field(
     assert found.path == path
     assert found.reason is Reason.UNSUPPORTED
     assert "not" in found.message
+
+
+def test_vllm_on_cpu_leaves_memory_for_its_own_processes() -> None:
+    args = list(plan("cpu").args)
+    assert flag(args, "--gpu-memory-utilization") == "0.7"
+    assert "--gpu-memory-utilization" not in plan().args
+
+
+def test_the_users_share_of_memory_is_stronger() -> None:
+    args = list(plan("cpu", engine={"kvCache": {"memoryFraction": "0.4"}}).args)
+    assert flag(args, "--gpu-memory-utilization") == "0.4"
+
+
+def test_a_threshold_that_vllm_would_drop_is_refused() -> None:
+    speculation = {"method": "NGram", "tokens": 3, "disableAboveBatchSize": 8}
+    engine = {"dataParallel": 2, "speculation": speculation}
+    found = refusal("nvidia", engine=engine, hardware={"count": 2})
+    assert found.path == "spec.engine.speculation.disableAboveBatchSize"
+    assert found.reason is Reason.INVALID_SPEC
+    assert plan(engine={**engine, "dataParallel": 1}).args
+    del speculation["disableAboveBatchSize"]
+    assert plan(engine=engine, hardware={"count": 2}).args
 
 
 def test_an_empty_group_of_jax_settings_asks_for_nothing() -> None:
