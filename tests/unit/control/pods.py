@@ -14,28 +14,30 @@ NOW = datetime(2026, 11, 30, 12, 0, 0, tzinfo=UTC)
 CREATED = "2026-11-30T11:00:00Z"
 
 
-def tier(**spec: Any) -> InferenceTier:
-    """A valid tier; keywords are fields of the spec in wire form and replace the defaults."""
-    full: Object = {
-        "model": {"name": "meta/llama", "source": "hf://meta-llama/Llama@main"},
-        "speed": "fast",
-        "replicas": 2,
-        "engine": {"type": "vllm"},
-        "hardware": {
-            "accelerator": "nvidia",
-            "count": 1,
-            "nodePool": {"matchLabels": {"karpenter.sh/nodepool": "h100"}},
+def tier_object(name: str = "llama-fast", **spec: Any) -> Object:
+    """A valid tier as it is stored; keywords are fields of the spec in wire form and replace the defaults."""
+    return {
+        "apiVersion": "tierwright.dev/v1alpha1",
+        "kind": "InferenceTier",
+        "metadata": {"name": name, "namespace": "serving", "uid": "u-1", "generation": 3},
+        "spec": {
+            "model": {"name": "meta/llama", "source": "hf://meta-llama/Llama@main"},
+            "speed": "fast",
+            "replicas": 2,
+            "engine": {"type": "vllm"},
+            "hardware": {
+                "accelerator": "nvidia",
+                "count": 1,
+                "nodePool": {"matchLabels": {"karpenter.sh/nodepool": "h100"}},
+            },
+            **spec,
         },
-        **spec,
     }
-    return InferenceTier.model_validate(
-        {
-            "apiVersion": "tierwright.dev/v1alpha1",
-            "kind": "InferenceTier",
-            "metadata": {"name": "llama-fast", "namespace": "serving", "uid": "u-1", "generation": 3},
-            "spec": full,
-        }
-    )
+
+
+def tier(**spec: Any) -> InferenceTier:
+    """``tier_object`` as the operator reads it."""
+    return InferenceTier.model_validate(tier_object(**spec))
 
 
 def condition(type_: str, status: str, reason: str = "", message: str = "", since: str = CREATED) -> Object:

@@ -27,7 +27,9 @@ def stalled(snapshot: Snapshot, found: tuple[Finding, ...]) -> Draft:
         reason = found[0].reason if found else Reason.PROGRESS_DEADLINE_EXCEEDED
         words = joined(found) or "the rollout made no progress within its deadline"
         return Draft("True", reason, words)
-    return Draft("False", Reason.SETTLED if is_settled(snapshot) else Reason.PROGRESSING, "")
+    if is_settled(snapshot):
+        return Draft("False", Reason.SETTLED, "nothing stands in the way")
+    return Draft("False", Reason.PROGRESSING, "no cause that waiting cannot mend")
 
 
 def reconciling(snapshot: Snapshot, found: tuple[Finding, ...]) -> Draft:
@@ -75,6 +77,12 @@ def is_rolling_out(workload: WorkloadView) -> bool:
         workload.observed_generation < workload.generation
         or workload.updated < workload.replicas
         or workload.total > workload.updated
+    )
+
+
+def _has_old_pods(workload: WorkloadView) -> bool:
+    return workload.total > workload.updated or (
+        workload.observed_generation < workload.generation and workload.total > 0
     )
 
 

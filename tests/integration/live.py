@@ -1,0 +1,91 @@
+"""Tiers for tests on a real API server, and what the tests ask of them again and again."""
+
+from typing import Any
+
+from tests.support.kubernetes import Kubernetes
+from tests.support.waiting import eventually
+
+Object = dict[str, Any]
+NAME = "llama-fast"
+BEHAVIOUR = "kwok.tierwright.dev/behaviour"
+
+
+def tier(name: str = NAME, **spec: Any) -> Object:
+    """A tier of one small pod on the kwok nodes; keywords replace fields of the spec."""
+    return {
+        "apiVersion": "tierwright.dev/v1alpha1",
+        "kind": "InferenceTier",
+        "metadata": {"name": name},
+        "spec": {
+            "model": {"name": "meta/llama", "source": "hf://meta-llama/Llama@main"},
+            "speed": "fast",
+            "engine": {"type": "vllm"},
+            "hardware": {
+                "accelerator": "nvidia",
+                "count": 1,
+                "nodePool": {"matchLabels": {"karpenter.sh/nodepool": "fast"}},
+            },
+            **spec,
+        },
+    }
+
+
+def behaving(behaviour: str, **annotations: str) -> Object:
+    """A podTemplate whose pods behave like this on kwok's nodes."""
+    return {"metadata": {"annotations": {BEHAVIOUR: behaviour, **annotations}}}
+
+
+def wait_condition(
+    k8s: Kubernetes, kind: str, status: str, reason: str = "", *, name: str = NAME, deadline_s: float = 60
+) -> Object:
+    """Wait until a condition has this status, and this reason if one is given; the condition."""
+
+    def look() -> Object | None:
+        found = k8s.condition(name, kind)
+        assert (found["status"], found["reason"]) == (status, reason or found["reason"]), found
+        return found
+
+    return eventually(look, f"{name} is {kind}={status} {reason}", deadline_s=deadline_s) or {}
+
+
+def wait_ready(k8s: Kubernetes, name: str = NAME) -> None:
+    """Wait until the tier is Ready, and settled."""
+    wait_condition(k8s, "Ready", "True", name=name)
+    wait_condition(k8s, "Reconciling", "False", "Settled", name=name)
+
+
+def apply_ready(k8s: Kubernetes, manifest: Object) -> None:
+    """Apply a tier and wait until it is Ready and settled."""
+    k8s.apply(manifest)
+    wait_ready(k8s, manifest["metadata"]["name"])
+
+
+def replicas(k8s: Kubernetes, name: str = NAME) -> int:
+    """The Deployment's replicas."""
+    return int(k8s.must_get("Deployment", name)["spec"]["replicas"])
+
+
+def uid(k8s: Kubernetes, kind: str, name: str = NAME) -> str:
+    """The object's uid.
+
+    Raises:
+        LookupError: there is none.
+    """
+    return str(k8s.must_get(kind, name)["metadata"]["uid"])
+
+
+def owner_uid(k8s: Kubernetes, kind: str, name: str = NAME) -> str:
+    """The uid of the object's controller; empty when nothing controls it."""
+    references = k8s.must_get(kind, name)["metadata"].get("ownerReferences", [])
+    return next((str(each["uid"]) for each in references if each.get("controller")), "")
+
+
+def events(k8s: Kubernetes, reason: str, name: str = NAME) -> list[Object]:
+    """Events of this reason on the tier."""
+    return [
+        event
+        for event in k8s.list("Event")
+        if event["involvedObject"].get("kind") == "InferenceTier"
+        and event["involvedObject"]["name"] == name
+        and event["reason"] == reason
+    ]

@@ -1,0 +1,207 @@
+"""A settled tier costs no writes, edits are collected, and drift that cannot be corrected is reported, never fought."""
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.integration.live import NAME, Object, apply_ready, events, tier, wait_condition, wait_ready
+from tests.support.kubernetes import Kubernetes, mutations
+from tests.support.waiting import eventually, holds_for
+
+if TYPE_CHECKING:
+    from dev.cluster.cluster import Cluster
+    from tests.support.operator_process import OperatorProcess
+
+pytestmark = pytest.mark.integration
+
+
+def resyncs(operator: "OperatorProcess") -> float:
+    """How many resyncs the operator has done."""
+    found = re.search(
+        r'^tierwright_resyncs_total\{result="ok"\} (\S+)$', operator.get("/metrics"), re.MULTILINE
+    )
+    return float(found.group(1)) if found else 0.0
+
+
+def writes(cluster: "Cluster", operator: "OperatorProcess", k8s: Kubernetes) -> list[str]:
+    """The operator's writes in the test's namespace so far, as verb and object."""
+    return [
+        f"{each['verb']} {each['objectRef']['resource']}/{each['objectRef'].get('subresource', '')}"
+        f" {each['objectRef'].get('name')} {each['responseStatus']['code']}"
+        for each in mutations(cluster.audit_log, operator.user)
+        if each["objectRef"].get("namespace") == k8s.namespace
+    ]
+
+
+def wait_resyncs(operator: "OperatorProcess", count: int) -> None:
+    """Wait until this many more resyncs are done."""
+    target = resyncs(operator) + count
+    eventually(lambda: resyncs(operator) >= target, f"{count} resyncs", deadline_s=120)
+
+
+def test_settled_tier_writes_nothing_over_ten_resyncs(
+    k8s: Kubernetes, cluster: "Cluster", operator: "OperatorProcess"
+) -> None:
+    apply_ready(
+        k8s,
+        tier(
+            replicas=2,
+            hardware={**tier()["spec"]["hardware"], "resources": {"cpu": "1500m", "memory": "2048Mi"}},
+            engine={"type": "vllm", "env": [{"name": "EMPTY", "value": ""}]},
+            rollout={"maxUnavailable": "1", "startupTimeout": "90m"},
+            podTemplate={"spec": {"hostNetwork": False, "tolerations": [{"key": "a", "operator": "Exists"}]}},
+        ),
+    )
+    wait_resyncs(operator, 1)
+    before = writes(cluster, operator, k8s)
+    wait_resyncs(operator, 10)
+    assert writes(cluster, operator, k8s)[len(before) :] == []
+
+
+def test_tier_that_cannot_start_settles_as_well(
+    k8s: Kubernetes, cluster: "Cluster", operator: "OperatorProcess"
+) -> None:
+    pool = {"matchLabels": {"karpenter.sh/nodepool": "no-such"}}
+    k8s.apply(
+        tier(
+            hardware={**tier()["spec"]["hardware"], "nodePool": pool},
+            cache={"weights": {"size": "1Gi", "storageClassName": "no-such", "reclaimPolicy": "Delete"}},
+        )
+    )
+    wait_condition(k8s, "Ready", "False", "StorageClassMissing")
+    wait_resyncs(operator, 1)
+    before = writes(cluster, operator, k8s)
+    wait_resyncs(operator, 5)
+    assert writes(cluster, operator, k8s)[len(before) :] == []
+
+
+def test_labels_and_annotations_of_others_change_nothing(
+    k8s: Kubernetes, cluster: "Cluster", operator: "OperatorProcess"
+) -> None:
+    apply_ready(k8s, tier())
+    wait_resyncs(operator, 1)
+    before = writes(cluster, operator, k8s)
+    foreign = {"metadata": {"labels": {"example.com/team": "ml"}, "annotations": {"example.com/seen": "1"}}}
+    for kind in ("Deployment", "Service", "ServiceAccount", "InferenceTier"):
+        k8s.patch(kind, NAME, foreign)
+    for pod in k8s.list("Pod"):
+        k8s.patch("Pod", pod["metadata"]["name"], foreign)
+    wait_resyncs(operator, 2)
+    assert writes(cluster, operator, k8s)[len(before) :] == []
+    assert k8s.must_get("Service", NAME)["metadata"]["labels"]["example.com/team"] == "ml"
+
+
+def test_fifty_edits_in_a_second_end_at_the_last_one(
+    k8s: Kubernetes, cluster: "Cluster", operator: "OperatorProcess"
+) -> None:
+    apply_ready(k8s, tier())
+    before = len(writes(cluster, operator, k8s))
+    for number in range(50):
+        k8s.patch("InferenceTier", NAME, {"spec": {"engine": {"maxModelLen": 4096 + number}}})
+    last = k8s.must_get("InferenceTier", NAME)["metadata"]["generation"]
+
+    def arrived() -> bool:
+        status = k8s.must_get("InferenceTier", NAME)["status"]
+        return (
+            "4145" in json.dumps(k8s.must_get("Deployment", NAME)["spec"])
+            and status["observedGeneration"] == last
+        )
+
+    eventually(arrived, "the last edit is applied")
+    wait_ready(k8s)
+    applies = [each for each in writes(cluster, operator, k8s)[before:] if " deployments/ " in f" {each} "]
+    assert len(applies) < 25, applies
+
+
+def test_status_edited_by_hand_is_put_right(k8s: Kubernetes, operator: "OperatorProcess") -> None:
+    apply_ready(k8s, tier())
+    k8s.patch("InferenceTier", NAME, {"status": {"ready": "9/9", "readyReplicas": 9}}, subresource="status")
+
+    def right() -> bool:
+        status: Object = k8s.must_get("InferenceTier", NAME)["status"]
+        return (status["ready"], status["readyReplicas"]) == ("1/1", 1)
+
+    eventually(right, "the status tells the truth again")
+
+
+def test_policy_that_changes_a_child_back_is_reported_and_not_fought(
+    k8s: Kubernetes, cluster: "Cluster", operator: "OperatorProcess", admin: Kubernetes
+) -> None:
+    api = admin._api
+    base = "/apis/admissionregistration.k8s.io/v1"
+    name = f"{k8s.namespace}-deadline"
+    policy: Object = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingAdmissionPolicy",
+        "metadata": {"name": name},
+        "spec": {
+            "failurePolicy": "Fail",
+            "reinvocationPolicy": "IfNeeded",
+            "matchConstraints": {
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": k8s.namespace}},
+                "resourceRules": [
+                    {
+                        "apiGroups": ["apps"],
+                        "apiVersions": ["v1"],
+                        "resources": ["deployments"],
+                        "operations": ["CREATE", "UPDATE"],
+                    }
+                ],
+            },
+            "mutations": [
+                {
+                    "patchType": "JSONPatch",
+                    "jsonPatch": {
+                        "expression": '[JSONPatch{op: "replace", path: "/spec/progressDeadlineSeconds", value: 77}]'
+                    },
+                }
+            ],
+        },
+    }
+    binding: Object = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {"policyName": name},
+    }
+    api.request("POST", f"{base}/mutatingadmissionpolicies", policy)
+    api.request("POST", f"{base}/mutatingadmissionpolicybindings", binding)
+    try:
+        k8s.apply(tier())
+
+        def mutated() -> bool:
+            return bool(k8s.must_get("Deployment", NAME)["spec"]["progressDeadlineSeconds"] == 77)
+
+        def provoke() -> bool:
+            k8s.patch("Deployment", NAME, {"metadata": {"annotations": {"example.com/x": "1"}}})
+            return mutated()
+
+        eventually(provoke, "the policy is in force")
+        stalled = wait_condition(k8s, "Stalled", "True", "DriftNotCorrected")
+        assert "spec.progressDeadlineSeconds" in stalled["message"]
+        wait_condition(k8s, "Ready", "True", "Serving")
+        wait_resyncs(operator, 1)
+        before = writes(cluster, operator, k8s)
+        wait_resyncs(operator, 4)
+        assert writes(cluster, operator, k8s)[len(before) :] == []
+        assert len(events(k8s, "DriftNotCorrected")) == 1
+    finally:
+        api.request("DELETE", f"{base}/mutatingadmissionpolicybindings/{name}")
+        api.request("DELETE", f"{base}/mutatingadmissionpolicies/{name}")
+    k8s.apply(tier(engine={"type": "vllm", "maxModelLen": 4096}))
+    wait_ready(k8s)
+
+
+def test_deleted_tier_leaves_no_writes_behind(
+    k8s: Kubernetes, cluster: "Cluster", operator: "OperatorProcess"
+) -> None:
+    apply_ready(k8s, tier())
+    k8s.delete("InferenceTier", NAME)
+    eventually(lambda: k8s.get("Deployment", NAME) is None, "the children are collected")
+    wait_resyncs(operator, 1)
+    before = writes(cluster, operator, k8s)
+    wait_resyncs(operator, 2)
+    assert writes(cluster, operator, k8s)[len(before) :] == []
+    holds_for(lambda: k8s.get("Service", NAME) is None, "nothing comes back", seconds=1)

@@ -1,0 +1,123 @@
+"""The scaler's number follows mode, bounds and suspend; it keeps silent beside another autoscaler."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.control.pods import deployment, tier
+from tierwright.api.conditions import Reason
+from tierwright.control import scaler
+from tierwright.control.scaler import Held
+
+AUTO = {"mode": "Auto", "minReplicas": 2, "maxReplicas": 6, "objectives": {"timeToFirstToken": "500ms"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "held", "wanted", "reason"),
+    [
+        ({"replicas": 3}, Held(), 3, Reason.MANUAL),
+        ({"replicas": 3}, Held(live=7, reported=7), 3, Reason.MANUAL),
+        ({"replicas": 0}, Held(live=7), 0, Reason.MANUAL),
+        ({"replicas": 3, "scaling": {**AUTO, "mode": "Recommend"}}, Held(live=7), 3, Reason.MANUAL),
+        ({"replicas": 3, "scaling": AUTO}, Held(), 3, Reason.START_VALUE),
+        ({"replicas": 1, "scaling": AUTO}, Held(), 2, Reason.START_VALUE),
+        ({"replicas": 9, "scaling": AUTO}, Held(), 6, Reason.START_VALUE),
+        ({"replicas": 1, "scaling": AUTO}, Held(live=5, reported=4), 5, Reason.START_VALUE),
+        ({"replicas": 1, "scaling": AUTO}, Held(live=None, reported=4), 4, Reason.START_VALUE),
+        ({"replicas": 1, "scaling": AUTO}, Held(live=40), 6, Reason.START_VALUE),
+        ({"replicas": 3, "scaling": {**AUTO, "minReplicas": 0}}, Held(live=0), 0, Reason.START_VALUE),
+        ({"replicas": 3, "suspend": True}, Held(live=3), 0, Reason.SUSPENDED),
+        ({"replicas": 3, "suspend": True, "scaling": AUTO}, Held(live=3), 0, Reason.SUSPENDED),
+    ],
+    ids=[
+        "manual",
+        "manual: whatever was there",
+        "manual: none",
+        "recommend is manual",
+        "auto: the start value",
+        "auto: the minimum",
+        "auto: the maximum",
+        "auto: what runs stays",
+        "auto: the workload was scaled or deleted by hand",
+        "auto: the maximum was lowered",
+        "auto: zero stays zero",
+        "suspended",
+        "auto and suspended",
+    ],
+)
+def test_wanted_replicas(spec: dict[str, Any], held: Held, wanted: int, reason: Reason) -> None:
+    view = scaler.decide(tier(**spec), held, None)
+    assert (view.wanted, view.reason) == (wanted, reason)
+    assert view.suspended == (reason is Reason.SUSPENDED)
+
+
+def test_another_autoscaler_on_the_workload_makes_the_scaler_silent() -> None:
+    view = scaler.decide(tier(scaling=AUTO), Held(live=3), "HorizontalPodAutoscaler h")
+    assert (view.wanted, view.reason) == (None, Reason.CONFLICT)
+    assert "HorizontalPodAutoscaler h" in view.message
+
+
+@given(st.integers(0, 20), st.integers(0, 20), st.integers(0, 10), st.integers(1, 20))
+def test_mode_auto_stays_within_its_bounds_and_holds_still(
+    start: int, live: int, low: int, more: int
+) -> None:
+    bounded = tier(replicas=start, scaling={**AUTO, "minReplicas": low, "maxReplicas": low + more})
+    first = scaler.decide(bounded, Held(live=live), None).wanted
+    assert first is not None
+    assert low <= first <= low + more
+    assert scaler.decide(bounded, Held(live=first), None).wanted == first
+
+
+def owned_by(*managers: str, replicas: int = 2) -> dict[str, Any]:
+    live = deployment(replicas)
+    live["metadata"]["managedFields"] = [
+        {"manager": manager, "operation": "Apply", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
+        for manager in managers
+    ]
+    live["metadata"]["managedFields"].append({"manager": "kubelet", "fieldsV1": {"f:status": {}}})
+    return live
+
+
+@pytest.mark.parametrize(
+    ("live", "wanted", "needed"),
+    [
+        (owned_by("tierwright-scaler"), 2, False),
+        (owned_by("tierwright", "tierwright-scaler"), 2, False),
+        (owned_by("tierwright"), 2, True),
+        (owned_by("kubectl", replicas=5), 2, True),
+        (owned_by("tierwright-scaler"), 3, True),
+        (owned_by(), 2, True),
+    ],
+)
+def test_scaler_applies_when_the_number_or_the_owner_is_wrong(
+    live: dict[str, Any], wanted: int, needed: bool
+) -> None:
+    assert scaler.needs_scaling(live, wanted) is needed
+
+
+def test_scaler_applies_nothing_but_replicas_and_to_that_very_object() -> None:
+    assert scaler.scale_manifest(deployment(2), 4) == {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "llama-fast", "namespace": "serving", "uid": "d-1"},
+        "spec": {"replicas": 4},
+    }
+
+
+def test_replicas_are_put_in_and_taken_out_of_a_copy() -> None:
+    whole = deployment(2)
+    assert "replicas" not in scaler.without_replicas(whole)["spec"]
+    assert scaler.with_replicas(whole, 7)["spec"]["replicas"] == 7
+    assert whole == deployment(2)
+
+
+def test_autoscaler_of_another_target_is_none_of_ours() -> None:
+    def hpa(kind: str, name: str) -> dict[str, Any]:
+        return {"metadata": {"name": "h"}, "spec": {"scaleTargetRef": {"kind": kind, "name": name}}}
+
+    others = [hpa("InferenceTier", "llama-fast"), hpa("Deployment", "other"), {"metadata": {"name": "x"}}]
+    assert scaler.autoscaler_on("Deployment", "llama-fast", others) is None
+    found = scaler.autoscaler_on("Deployment", "llama-fast", [*others, hpa("Deployment", "llama-fast")])
+    assert found == "HorizontalPodAutoscaler h"
