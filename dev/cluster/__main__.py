@@ -164,6 +164,13 @@ def _describe(running: cluster.Cluster) -> None:
         print(f"  and {len(items) - 20} more")
 
 
+def _name(text: str) -> str:
+    try:
+        return paths.check_name(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _command(word: str, name: str) -> str:
     return f"python -m dev.cluster {word}" + ("" if name == _DEFAULT_NAME else f" --name {name}")
 
@@ -182,7 +189,7 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(command=run)
         if named:
             command.add_argument(
-                "--name", default=_DEFAULT_NAME, type=paths.check_name, help="which cluster; default: dev"
+                "--name", default=_DEFAULT_NAME, type=_name, help="which cluster; default: dev"
             )
         return command
 

@@ -121,6 +121,10 @@ class Api:
             self._connection.close()
         self._connection = None
 
+    def __del__(self) -> None:
+        """A client that is dropped takes its connection along."""
+        self.close()
+
     def _send(self, method: str, path: str, body: str | None, content_type: str) -> tuple[int, str]:
         headers = {"Accept": "application/json", "User-Agent": "tierwright-dev-cluster"}
         if body is not None:

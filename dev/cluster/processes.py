@@ -177,8 +177,8 @@ def wait_until(
                 fail(process, f"ended while waiting for {what}")
         if time.monotonic() > deadline:
             if watched:
-                fail(watched[0], f"{what} did not come within {deadline_s:.0f} s")
-            raise ComponentError(f"{what} did not come within {deadline_s:.0f} s")
+                fail(watched[0], f"{what} did not come within {deadline_s:g} s")
+            raise ComponentError(f"{what} did not come within {deadline_s:g} s")
         time.sleep(pause_s)
 
 
