@@ -1,4 +1,4 @@
-"""What the documentation tells a reader to type works, in the order in which it is told, on real nodes."""
+"""What the documentation tells a reader to type works on real nodes, with the image that the reader has built."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,13 +9,16 @@ import yaml
 
 from dev.cluster import cluster as clusters
 from dev.cluster.images import build_image, load_image
-from tests.e2e.real_cluster import RealCluster
+from tests.e2e.real_cluster import RealCluster, probe_pod
 from tests.support.documents import ROOT, blocks, run_story, stories
+from tests.support.kubernetes import Kubernetes
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.e2e
 
 OPERATOR_IMAGE = "localhost/tierwright/operator:dev"
 ENGINE_IMAGE = "localhost/tierwright/engine-sim:dev"
+ENDED = ("Succeeded", "Failed")
 TOLD = ("quickstart", "gated", "replicas", "batch", "caches", "remove")
 """All stories, in an order in which a reader could follow them."""
 
@@ -49,6 +52,33 @@ def reader(
     repository, _, tag = OPERATOR_IMAGE.rpartition(":")
     _ = running.helm  # puts helm beside kubectl, first on the reader's PATH
     return folder, running.environ() | {"REPOSITORY": repository, "TAG": tag, "HF_TOKEN": "not-a-token"}
+
+
+NO_INSTALLER = """
+import getpass, importlib.util, subprocess, kopf
+print("user", getpass.getuser())
+found = [name for name in ("pip", "setuptools", "wheel", "ensurepip") if importlib.util.find_spec(name)]
+for python in ("/usr/local/bin/python3", "/usr/bin/python3"):
+    try:
+        found += [python] if subprocess.run([python, "-m", "pip", "--version"]).returncode == 0 else []
+    except FileNotFoundError:
+        pass
+raise SystemExit(f"installers: {found}" if found else 0)
+"""
+
+
+def test_the_image_runs_as_any_user_and_holds_no_installer(
+    reader: tuple[Path, Mapping[str, str]], k8s: Kubernetes
+) -> None:
+    pod = probe_pod("image", command=["python", "-c", NO_INSTALLER])
+    pod["spec"] |= {"restartPolicy": "Never"}
+    pod["spec"]["securityContext"]["runAsUser"] = 1234567
+    pod["spec"]["containers"][0]["image"] = OPERATOR_IMAGE
+    k8s.create(pod)
+    eventually(lambda: k8s.must_get("Pod", "image")["status"]["phase"] in ENDED, "the pod has ended")
+    assert k8s.must_get("Pod", "image")["status"]["phase"] == "Succeeded", k8s.must_get("Pod", "image")[
+        "status"
+    ]
 
 
 def test_every_story_is_told() -> None:
