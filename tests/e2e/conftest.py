@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from dev.cluster import cluster as clusters
 from dev.cluster.node_requirements import missing_requirements
-from tests.e2e.machine import wait_until_free
+from tests.e2e.machine import real_nodes
 from tests.e2e.real_cluster import RealCluster
 from tests.support.kubernetes import Kubernetes
 from tests.support.waiting import eventually
@@ -24,8 +23,7 @@ def real_nodes_possible() -> None:
 @pytest.fixture(scope="module")
 def real_cluster(real_nodes_possible: None) -> Iterator[RealCluster]:
     """A cluster with the real nodes of the table of pools, which know the probe image."""
-    wait_until_free()
-    with clusters.cluster(f"e2e-{os.getpid()}", nodes="real", use_given=False) as running:
+    with real_nodes(f"e2e-{os.getpid()}") as running:
         cluster = RealCluster(running.run_dir, running.kubeconfig, running.kubectl)
         cluster.load_probe()
         yield cluster

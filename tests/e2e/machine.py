@@ -1,14 +1,19 @@
 """What a cluster could leave behind on the machine: one snapshot before, one after, and they must be equal."""
 
+import contextlib
 import json
 import os
 import subprocess
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from dev.cluster import cluster as clusters
 from dev.cluster import processes
 from dev.cluster.cgroups import hierarchies
-from dev.cluster.network import foreign_tables, read_sysctl
+from dev.cluster.cluster import Cluster
+from dev.cluster.network import NetworkError, foreign_tables, read_sysctl
 from tests.support.waiting import eventually
 
 _SYSCTLS = (
@@ -74,6 +79,25 @@ def wait_until_free(deadline_s: float = 600.0) -> None:
         return True
 
     eventually(is_free, "the end of the other cluster with real nodes", deadline_s)
+
+
+@contextlib.contextmanager
+def real_nodes(name: str) -> Iterator[Cluster]:
+    """A cluster with real nodes for the duration of a `with` block, started when the machine is free for it.
+
+    Raises:
+        AssertionError: another such cluster does not end.
+    """
+    deadline = time.monotonic() + 600
+    with contextlib.ExitStack() as stack:
+        while True:
+            wait_until_free()
+            try:
+                running = stack.enter_context(clusters.cluster(name, nodes="real", use_given=False))
+                break
+            except NetworkError:  # somebody else was quicker
+                assert time.monotonic() < deadline, "the machine was never free for long enough"
+        yield running
 
 
 def snapshot() -> Machine:
