@@ -39,6 +39,9 @@ def main(argv: list[str] | None = None) -> int:
     command: Callable[[argparse.Namespace], int] = arguments.command
     try:
         return command(arguments)
+    except BrokenPipeError:  # `... | head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except _EXPECTED as error:
         if isinstance(error, LookupError | OSError | ValueError) and os.environ.get("TIERWRIGHT_DEBUG"):
             raise
@@ -147,7 +150,8 @@ def _can_run_nodes(_: argparse.Namespace) -> int:
 
 
 def _describe(running: cluster.Cluster) -> None:
-    print(f"cluster {running.name}: Kubernetes {running.version}, nodes: {running.nodes}")
+    nodes = f"nodes: {running.nodes}" if running.plane else "given by KUBECONFIG"
+    print(f"cluster {running.name}: Kubernetes {running.version}, {nodes}")
     print(f"kubeconfig: {running.kubeconfig}")
     try:
         api: Api = running.api()

