@@ -108,7 +108,7 @@ class ConfigMapKeyRef(ApiModel):
 class FieldRef(ApiModel):
     """A field of the pod."""
 
-    field_path: Annotated[str, Field(min_length=1, max_length=253)]
+    field_path: Annotated[str, Field(pattern=patterns.FIELD_PATH, max_length=253)]
     """Path of the field, such as status.podIP."""
 
 

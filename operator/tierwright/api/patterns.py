@@ -9,7 +9,8 @@ QUANTITY: Final = r"^[0-9]{1,12}(\.[0-9]{1,3})?(Ki|Mi|Gi|Ti|Pi|m|k|M|G|T|P)?$"
 FRACTION: Final = r"^(0(\.[0-9]{1,6})?|1(\.0{1,6})?)$"
 POSITIVE_DECIMAL: Final = r"^[0-9]{1,9}(\.[0-9]{1,6})?$"
 PERCENTAGE: Final = r"^(0|[1-9][0-9]{0,3}|0%|[1-9][0-9]?%|100%)$"
-OBJECT_NAME: Final = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+_DNS_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+OBJECT_NAME: Final = rf"^{_DNS_LABEL}(\.{_DNS_LABEL})*$"
 SECRET_KEY: Final = r"^[-._a-zA-Z0-9]+$"  # noqa: S105 - a pattern
 LABEL_VALUE: Final = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"
 SERVED_NAME: Final = r"^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?$"
@@ -20,7 +21,11 @@ ENV_NAME: Final = r"^[-._a-zA-Z][-._a-zA-Z0-9]*$"
 ENGINE_VERSION: Final = r"^[0-9A-Za-z][0-9A-Za-z.+_-]*$"
 IMAGE: Final = r"^[!-~]+$"
 QUANTIZATION: Final = r"^[a-z0-9][a-z0-9_.-]*$"
-RESOURCE_NAME: Final = r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$"
+RESOURCE_NAME: Final = rf"^{_DNS_LABEL}(\.{_DNS_LABEL})*/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"
+FIELD_PATH: Final = (
+    r"^(metadata\.(name|namespace|uid)|metadata\.(labels|annotations)\['[-A-Za-z0-9_./]+'\]|"
+    r"spec\.(nodeName|serviceAccountName)|status\.(hostIP|hostIPs|podIP|podIPs))$"
+)
 
 WORDS: Final[Mapping[str, str]] = {
     DURATION: "a duration such as 500ms, 30s, 5m or 1h30m",
@@ -38,5 +43,6 @@ WORDS: Final[Mapping[str, str]] = {
     ENGINE_VERSION: "a version such as 0.32.0",
     IMAGE: "an image such as registry/repository:tag, without spaces",
     QUANTIZATION: "the engine's own name in lower case, such as fp8",
+    FIELD_PATH: "a field that a pod may read of itself, such as status.podIP or metadata.labels['app']",
     RESOURCE_NAME: "an extended resource such as nvidia.com/gpu",
 }

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from tierwright.api.conditions import CONDITIONS
 from tierwright.api.crd import PRINTER_COLUMNS
+from tierwright.api.patterns import WORDS
 from tierwright.api.rules import RULES
 from tierwright.api.rules.rule import AnyRule, TransitionRule
 from tierwright.api.schema import JsonSchema, structural_schema
@@ -11,7 +12,6 @@ from tierwright.api.status import TierStatus
 from tierwright.api.tier import API_VERSION, KIND, TierSpec
 
 _BOUNDS = (
-    ("minLength", "at least {} characters"),
     ("maxLength", "at most {} characters"),
     ("minItems", "at least {} items"),
     ("maxItems", "at most {} items"),
@@ -19,7 +19,6 @@ _BOUNDS = (
     ("maxProperties", "at most {} entries"),
     ("minimum", "≥ {}"),
     ("maximum", "≤ {}"),
-    ("pattern", "matches `{}`"),
 )
 
 
@@ -111,12 +110,15 @@ def _default(schema: JsonSchema) -> str:
 
 def _bounds(schema: JsonSchema) -> str:
     inner = schema.get("items") or schema.get("additionalProperties") or {}
-    words = [text.format(schema[key]) for key, text in _BOUNDS if key in schema]
-    words += [f"each {text.format(inner[key])}" for key, text in _BOUNDS if key in inner]
-    for choices in (schema.get("enum"), inner.get("enum")):
-        if choices:
-            words.insert(0, "one of " + ", ".join(f"`{choice}`" for choice in choices))
-    return _cell("; ".join(words))
+    return _cell("; ".join([*_limits(schema), *(f"each {limit}" for limit in _limits(inner))]))
+
+
+def _limits(schema: JsonSchema) -> Iterator[str]:
+    if "enum" in schema:
+        yield "one of " + ", ".join(f"`{choice}`" for choice in schema["enum"])
+    if "pattern" in schema:
+        yield WORDS.get(schema["pattern"], f"matches `{schema['pattern']}`")
+    yield from (text.format(schema[key]) for key, text in _BOUNDS if key in schema)
 
 
 def _rule_row(rule: AnyRule) -> str:

@@ -129,16 +129,30 @@ _NAMES_CEL: Final = (
 def sets(group: FlagGroup, argument: str) -> bool:
     """Whether the argument sets what the group stands for."""
     name = flag_name(argument)
-    if len(name) < 2 or name == "--":
+    if len(name) < 2 or name == "--" or name in _others(group):
         return False
     return any(flag.startswith(name) for flag in group.flags) or name.startswith(group.stems)
+
+
+def _others(group: FlagGroup) -> tuple[str, ...]:
+    """Whole names of other groups that a name of this one begins with: the parser takes them for what they are."""
+    return tuple(
+        flag
+        for other in GROUPS
+        if other is not group
+        for flag in other.flags
+        if any(name.startswith(flag) for name in group.flags)
+    )
 
 
 def _refuses(group: FlagGroup) -> AnyRule:
     tests = [f"{cel_list(group.flags)}.exists(flag, flag.startsWith(name))"]
     tests += [f"name.startsWith('{stem}')" for stem in group.stems]
+    test = " || ".join(tests)
+    if others := _others(group):
+        test = f"!(name in {cel_list(others)}) && ({test})"
     return _extra_args(
-        f"!has(self.extraArgs) || !{_NAMES_CEL}.exists(name, {' || '.join(tests)})",
+        f"!has(self.extraArgs) || !{_NAMES_CEL}.exists(name, {test})",
         group.message,
         lambda engine: not any(sets(group, argument) for argument in engine.extra_args),
     )

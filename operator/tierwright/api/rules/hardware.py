@@ -24,7 +24,7 @@ CORES_PER_NEURON_DEVICE: Final = 2
 NEURON_CORE_GROUPS: Final = (1, 2, 4, 8, 12, 16, 24, 32, 64)
 """Sizes of tensor-parallel groups whose cores are connected to each other."""
 _MIG: Final = "nvidia.com/mig-"
-_INTEGER: Final = r"^-?[0-9]{1,18}$"
+_INTEGER: Final = r"^[0-9]{1,18}$"
 _CHIPS_CEL: Final = f"(!has(self.hardware.resourceName) || self.hardware.resourceName == '{NEURON_DEVICE}')"
 _RANKS_CEL: Final = (
     "self.engine.tensorParallel * self.engine.pipelineParallel * self.engine.dataParallel == "
@@ -254,7 +254,7 @@ RULES: Final[tuple[AnyRule, ...]] = (
             "self.operator in ['Exists', 'DoesNotExist'] ? !has(self.values) || self.values.size() == 0 : "
             f"has(self.values) && self.values.size() == 1 && self.values[0].matches(r'{_INTEGER}')"
         ),
-        message="In and NotIn need values, Exists and DoesNotExist take none, Gt and Lt take one whole number",
+        message="In and NotIn need values, Exists and DoesNotExist take none, Gt and Lt take one whole number; give values that fit the operator",
         holds=_values_fit_operator,
     ),
     _toleration(
