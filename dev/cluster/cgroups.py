@@ -9,7 +9,7 @@ from pathlib import Path
 _MOUNTS = Path("/proc/self/mounts")
 
 
-class BusyCgroupError(RuntimeError):
+class BusyCgroupError(OSError):
     """Processes in a cluster's cgroups survive SIGKILL, so the cgroups cannot be removed."""
 
 

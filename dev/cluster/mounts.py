@@ -9,7 +9,7 @@ from pathlib import Path
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
-class StillMountedError(RuntimeError):
+class StillMountedError(OSError):
     """A mount below a folder could not be released, so the folder was left alone."""
 
 

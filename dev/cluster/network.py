@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dev.cluster.locks import locked
-from dev.cluster.subnets import AddressPlan, choose
+from dev.cluster.subnets import AddressPlan, NoFreeSubnetError, choose
 
 STATE = "network.json"
 _PROXY_TABLES = ("ip kube-proxy", "ip6 kube-proxy")
@@ -47,7 +47,7 @@ def prepare_network(run_dir: Path, cluster: str) -> AddressPlan:
 
     Must come before the control plane: the API server listens on, and advertises, `AddressPlan.control_plane`, and
     hands out ClusterIPs from `AddressPlan.services`. Safe to call again after a crash. Raises NetworkError when
-    another cluster of this kind runs on the machine, NoFreeSubnetError when no addresses are left.
+    another cluster of this kind runs on the machine or no addresses are left.
     """
     remove_network(run_dir)
     with locked(run_dir.parent / "network.lock", "another cluster with real nodes is being started"):
@@ -61,7 +61,10 @@ def _make_network(run_dir: Path, cluster: str) -> AddressPlan:
             "take each other's Services. Stop it first (`make cluster-down`, or `down` with its name); tables whose "
             f"cluster is long gone go with: {'; '.join(f'nft delete table {table}' for table in others)}"
         )
-    plan = choose(f"{cluster}:{run_dir}", _networks_in_use())
+    try:
+        plan = choose(f"{cluster}:{run_dir}", _networks_in_use())
+    except NoFreeSubnetError as error:
+        raise NetworkError(str(error)) from error
     names = {*_WANTED_SYSCTLS, *_SYSCTLS_OF_DAEMONS}
     before = {name: value for name in sorted(names) if (value := read_sysctl(name)) is not None}
     run_dir.mkdir(parents=True, exist_ok=True)
