@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.support.kubernetes import Kubernetes
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, holds_for
 
 Object = dict[str, Any]
 NAME = "llama-fast"
@@ -89,3 +89,9 @@ def events(k8s: Kubernetes, reason: str, name: str = NAME) -> list[Object]:
         and event["involvedObject"]["name"] == name
         and event["reason"] == reason
     ]
+
+
+def wait_one_event(k8s: Kubernetes, reason: str, name: str = NAME) -> None:
+    """Wait for the Event of this reason; more than one, or a second one soon after, is an error."""
+    eventually(lambda: events(k8s, reason, name), f"an Event {reason} on {name}")
+    holds_for(lambda: len(events(k8s, reason, name)) == 1, f"one Event {reason} only", seconds=2)

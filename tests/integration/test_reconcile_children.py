@@ -6,12 +6,12 @@ from tests.integration.live import (
     NAME,
     Object,
     apply_ready,
-    events,
     owner_uid,
     replicas,
     tier,
     uid,
     wait_condition,
+    wait_one_event,
     wait_ready,
 )
 from tests.support.kubernetes import Kubernetes
@@ -105,7 +105,7 @@ def test_object_of_the_same_name_that_is_not_ours_is_never_touched(k8s: Kubernet
     # All other children are there, and the tier serves: one conflict does not stop the rest.
     wait_condition(k8s, "Ready", "True")
     assert k8s.must_get("Service", NAME)["metadata"]["resourceVersion"] == version
-    assert len(events(k8s, "Conflict")) == 1
+    wait_one_event(k8s, "Conflict")
     k8s.delete("Service", NAME)
     wait_condition(k8s, "Stalled", "False")
     assert owner_uid(k8s, "Service") == uid(k8s, "InferenceTier")

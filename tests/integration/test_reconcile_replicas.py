@@ -8,10 +8,10 @@ from tests.integration.live import (
     NAME,
     Object,
     apply_ready,
-    events,
     replicas,
     tier,
     wait_condition,
+    wait_one_event,
     wait_ready,
 )
 from tests.support.kubernetes import Kubernetes
@@ -143,7 +143,7 @@ def test_autoscaler_on_the_workload_itself_is_noticed_and_not_fought(k8s: Kubern
     k8s.apply(tier(scaling={**AUTO, "minReplicas": 1}, engine={"type": "vllm", "maxModelLen": 4096}))
     eventually(lambda: "4096" in str(k8s.must_get("Deployment", NAME)["spec"]["template"]), "an edit arrives")
     assert replicas(k8s) == 3
-    assert len(events(k8s, "Conflict")) == 1
+    wait_one_event(k8s, "Conflict")
     k8s.delete("HorizontalPodAutoscaler", "users-own")
     wait_condition(k8s, "ScalingActive", "False", "StartValue")
 

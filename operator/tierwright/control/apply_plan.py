@@ -49,6 +49,13 @@ class Plan:
     differing: tuple[str, ...] = ()
     why: str = ""
 
+    @property
+    def is_drift(self) -> bool:
+        """Whether somebody else changed what we had applied: the child differs and was made from the same manifest."""
+        return self.action is Action.APPLY and not any(
+            APPLIED_HASH_ANNOTATION in path for path in self.differing
+        )
+
 
 @dataclass(frozen=True)
 class Owner:

@@ -11,7 +11,14 @@ from typing import Any, Final
 
 from tierwright.api.conditions import Reason
 from tierwright.control import scaler
-from tierwright.control.apply_plan import Action, Owner, Plan, is_prunable, manifest_hash, plan_child, stamped
+from tierwright.control.apply_plan import (
+    APPLIED_HASH_ANNOTATION,
+    Action,
+    Owner,
+    is_prunable,
+    plan_child,
+    stamped,
+)
 from tierwright.control.containment import differences
 from tierwright.control.problems import problem_of
 from tierwright.desired.bundle import OWNED_KINDS, Bundle
@@ -92,14 +99,13 @@ class ChildApplier:
         """
         applied = Applied()
         for child in bundle.children:
-            is_workload = (child.manifest["kind"], child.manifest["metadata"]["name"]) == bundle.workload
-            try:
-                live = await self._apply_child(
-                    child.manifest, owner, is_workload, replicas, memory, now, applied
-                )
-            except KubeError as error:
-                live = None
-                applied.note(ref_of(child.manifest), error)
+            manifest = child.manifest
+            is_workload = (manifest["kind"], manifest["metadata"]["name"]) == bundle.workload
+            desired = stamped(scaler.without_replicas(manifest) if is_workload else manifest)
+            due = replicas if is_workload else None
+            live = await self._apply_child(
+                _Task(ref_of(manifest), desired, is_workload, due, now), owner, memory, applied
+            )
             if is_workload:
                 applied.workload = live
         return applied
@@ -126,81 +132,87 @@ class ChildApplier:
                     applied.problems.append(problem_of(ref, error))
 
     async def _apply_child(
-        self,
-        manifest: Object,
-        owner: Owner,
-        is_workload: bool,
-        replicas: int | None,
-        memory: ChildMemory,
-        now: datetime,
-        applied: Applied,
+        self, task: "_Task", owner: Owner, memory: ChildMemory, applied: Applied
     ) -> Object | None:
         """The live child when it is ours and usable."""
-        ref = ref_of(manifest)
-        desired = stamped(scaler.without_replicas(manifest) if is_workload else manifest)
+        ref = task.ref
         stored = self._store.get(ref)
-        if plan_child(desired, stored, owner).action is Action.NOTHING:
+        first = plan_child(task.desired, stored, owner).action
+        if first is Action.NOTHING:
             memory.refusals.pop(ref, None)
             memory.uncorrected.pop(ref, None)
             return stored
-        digest = manifest_hash(desired)
+        # A workload of ours whose new template is refused can still be scaled.
+        usable = stored if first is Action.APPLY else None
         refusal = memory.refusals.get(ref)
-        if refusal is not None and refusal.stands(digest, now - self._retry_refused_after):
+        if refusal is not None and refusal.stands(task.digest, task.now - self._retry_refused_after):
             applied.problems.append(refusal.problem)
-            return stored
+            return usable
+        try:
+            live = await self._carry_out(task, owner, memory, applied)
+        except KubeError as error:
+            self._metrics.applies.labels(ref.kind.kind, "failed").inc()
+            if error.verdict is Verdict.RETRY:
+                applied.note(ref, error)
+                return None
+            problem = problem_of(ref, error)
+            is_final = error.verdict is Verdict.TERMINAL
+            memory.refusals[ref] = _Refusal(task.digest, task.now, problem, is_final)
+            applied.problems.append(problem)
+            return usable
+        memory.refusals.pop(ref, None)
+        return live
+
+    async def _carry_out(
+        self, task: "_Task", owner: Owner, memory: ChildMemory, applied: Applied
+    ) -> Object | None:
+        """Reads the child by name, plans again, and applies when the plan says so."""
+        ref = task.ref
         live = await self._client.get(ref)
         if live is not None:
             self._store.put(ref.kind, live)
-        plan = plan_child(desired, live, owner)
+        plan = plan_child(task.desired, live, owner)
         if plan.action is Action.FOREIGN:
-            applied.problems.append(
-                Problem(Reason.CONFLICT, f"{ref.kind.kind} {ref.name} is not touched: {plan.why}")
-            )
+            words = f"{ref.kind.kind} {ref.name} is not touched: {plan.why}"
+            applied.problems.append(Problem(Reason.CONFLICT, words))
             return None
         if plan.action in (Action.WAIT_FOR_OLD_OWNER, Action.WAIT_FOR_DELETION):
             applied.waiting_for.append(f"{ref.kind.kind} {ref.name} ({plan.why})")
             return None
         if not plan.action.writes:
             return live
-        if memory.uncorrected.get(ref) == (digest, plan.differing):
+        if memory.uncorrected.get(ref) == (task.digest, plan.differing):
             applied.problems.append(_not_corrected(ref, plan.differing))
             return live
-        if is_workload:
-            desired = _with_due_replicas(desired, live, replicas)
-        return await self._write(ref, desired, digest, plan, memory, now, applied)
-
-    async def _write(
-        self,
-        ref: ObjectRef,
-        desired: Object,
-        digest: str,
-        plan: Plan,
-        memory: ChildMemory,
-        now: datetime,
-        applied: Applied,
-    ) -> Object | None:
-        try:
-            live = await self._client.apply(
-                _for_that_very_object(desired, plan.uid), manager=CHILDREN_MANAGER
-            )
-        except KubeError as error:
-            self._metrics.applies.labels(ref.kind.kind, "failed").inc()
-            if error.verdict is Verdict.RETRY:
-                raise
-            problem = problem_of(ref, error)
-            memory.refusals[ref] = _Refusal(digest, now, problem, is_final=error.verdict is Verdict.TERMINAL)
-            applied.problems.append(problem)
-            return None
-        self._store.put(ref.kind, live)
-        memory.refusals.pop(ref, None)
+        if plan.is_drift:
+            self._metrics.drift.labels(ref.kind.kind).inc()
+        desired = _with_due_replicas(task.desired, live, task.replicas) if task.is_workload else task.desired
+        live = await self._client.apply(_for_that_very_object(desired, plan.uid), manager=CHILDREN_MANAGER)
         self._metrics.applies.labels(ref.kind.kind, plan.action.lower()).inc()
+        self._store.put(ref.kind, live)
         left = differences(desired, live)
         if left:
-            memory.uncorrected[ref] = (digest, left)
+            memory.uncorrected[ref] = (task.digest, left)
             applied.problems.append(_not_corrected(ref, left))
         else:
             memory.uncorrected.pop(ref, None)
         return live
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One child to bring about: its address, its stamped manifest, and the replicas that are due if it is the workload."""
+
+    ref: ObjectRef
+    desired: Object
+    is_workload: bool
+    replicas: int | None
+    now: datetime
+
+    @property
+    def digest(self) -> str:
+        """Changes with any field of the manifest."""
+        return str(self.desired["metadata"]["annotations"][APPLIED_HASH_ANNOTATION])
 
 
 def _with_due_replicas(desired: Object, live: Mapping[str, Any] | None, replicas: int | None) -> Object:

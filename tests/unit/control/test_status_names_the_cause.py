@@ -33,6 +33,7 @@ OFF_POOL = (
     "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector. preemption: 0/3 nodes are"
     " available: 3 Preemption is not helpful for scheduling."
 )
+TAINTED = "0/5 nodes are available: 1 node(s) had untolerated taint(s), 4 node(s) didn't match Pod's node affinity/selector."
 QUOTA = (
     'pods "llama-fast-7d9f-x" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=1,'
     " used: requests.nvidia.com/gpu=2, limited: requests.nvidia.com/gpu=2"
@@ -72,6 +73,18 @@ CASES: list[tuple[str, Snapshot, Reason, str]] = [
         snapshot(unschedulable("no nodes available to schedule pods")),
         Reason.NODE_POOL_EMPTY,
         "no nodes available",
+    ),
+    (
+        "no node is in the pool, and others are tainted as well",
+        snapshot(unschedulable(TAINTED), pool_has_nodes=False),
+        Reason.NODE_POOL_EMPTY,
+        "no node matches the node pool",
+    ),
+    (
+        "the pool's nodes are all taken, and its selector is wide",
+        snapshot(unschedulable(OFF_POOL), pool_has_nodes=True),
+        Reason.UNSCHEDULABLE,
+        "didn't match",
     ),
     (
         "the pool's taint is not tolerated",
@@ -368,6 +381,37 @@ CASES: list[tuple[str, Snapshot, Reason, str]] = [
         ),
         Reason.NODE_LOST,
         "node-1",
+    ),
+    (
+        "the node controller marks the pod of a lost node",
+        snapshot(pod(deleting=True, status={"reason": "NodeLost"})),
+        Reason.NODE_LOST,
+        "node-1 does not answer",
+    ),
+    (
+        "the scheduler itself names the missing storage class",
+        snapshot(unschedulable('storageclass.storage.k8s.io "fsx" not found')),
+        Reason.STORAGE_CLASS_MISSING,
+        '"fsx" not found',
+    ),
+    (
+        "the scheduler gives a reason and no words",
+        snapshot(
+            pod(
+                node="",
+                phase="Pending",
+                containers=[],
+                conditions=[condition("PodScheduled", "False", "SchedulingGated")],
+            )
+        ),
+        Reason.UNSCHEDULABLE,
+        "SchedulingGated",
+    ),
+    (
+        "many pods wait for the same device",
+        snapshot(unschedulable(SCHEDULER, "a"), unschedulable(SCHEDULER, "b")),
+        Reason.UNSCHEDULABLE,
+        "pod a (2 pods wait)",
     ),
     (
         "pods of a lost node are being evicted",

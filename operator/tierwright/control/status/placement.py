@@ -58,10 +58,12 @@ def volume_pending(snapshot: Snapshot) -> Finding | None:
 
 
 def node_pool_empty(snapshot: Snapshot) -> Finding | None:
-    """No node matches the tier's node pool at all."""
+    """No node matches the tier's node pool at all: known from the nodes, else from the scheduler's words."""
     for pod in _unplaced(snapshot):
         words = scheduler_words(pod)
-        if matches_no_node(words):
+        if words and (
+            matches_no_node(words) if snapshot.pool_has_nodes is None else not snapshot.pool_has_nodes
+        ):
             return Finding(
                 Reason.NODE_POOL_EMPTY, f"no node matches the node pool of this tier: pod {pod.name}: {words}"
             )
