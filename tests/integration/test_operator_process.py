@@ -131,10 +131,9 @@ def test_it_waits_for_the_crd_and_outlives_its_removal(
             eventually(lambda: served(user), "the tier is served")
             root.delete("CustomResourceDefinition", CRD)
             eventually(lambda: "CustomResourceDefinition" in unready_words(operator), "it waits again")
-            eventually(lambda: user.get("Deployment", "fast") is None, "the children are collected")
             install_crd(root)
-            user.apply(tier())
-            eventually(lambda: served(user), "a tier of the new CRD is served")
+            user.apply(tier("standard"))
+            eventually(lambda: served(user, "standard"), "a tier of the new CRD is served")
         assert operator.process.poll() is None, "it is the same process all along"
 
 
@@ -187,13 +186,15 @@ def test_connections_that_go_silent_are_found_out_by_the_resync(
 
 
 def test_a_restart_of_the_api_server_is_survived(
-    own: Cluster, user: Kubernetes, identity: tuple[Path, str], tmp_path: Path
+    own: Cluster, root: Kubernetes, user: Kubernetes, identity: tuple[Path, str], tmp_path: Path
 ) -> None:
     """The server's own watch cache starts anew, so old versions are gone and every watch must list again."""
     with running_operator(identity[0], identity[1], tmp_path, **QUICK) as operator:
         user.apply(tier())
         eventually(lambda: served(user), "the tier is served")
         restart_api_server(own)
+        user.close()
+        root.close()
         user.delete("Service", "fast")
         eventually(lambda: user.must_get("Service", "fast"), "it is served as before")
         user.apply(tier("standard"))
