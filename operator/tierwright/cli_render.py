@@ -12,7 +12,7 @@ import yaml
 
 from tierwright.api.parse import parse_tier
 from tierwright.api.tier import GROUP, KIND, InferenceTier
-from tierwright.desired.bundle import Bundle, BundleContext, desired_bundle
+from tierwright.desired.bundle import Bundle, BundleContext, desired_bundle, refusals
 
 STDIN: Final = "-"
 _DOCUMENT_START: Final = re.compile(r"^(?=---(?:\s|$))", re.MULTILINE)
@@ -114,7 +114,8 @@ def _render(document: _Document, seen: dict[Hashable, str]) -> tuple[Bundle | No
     bundle = desired_bundle(parsed.tier, BundleContext())
     if isinstance(bundle, Bundle):
         return bundle, twins
-    return None, [*twins, _Problem(document.where, f"{bundle.path}: {bundle.message}")]
+    refused = [_Problem(document.where, f"{one.path}: {one.message}") for one in refusals(parsed.tier)]
+    return None, [*twins, *refused]
 
 
 def _twins(tier: InferenceTier, where: str, seen: dict[Hashable, str]) -> Iterator[_Problem]:

@@ -80,6 +80,15 @@ def test_a_tier_that_cannot_be_built_yet_says_so_with_its_field() -> None:
     assert "not built yet" in error
 
 
+def test_all_that_cannot_be_built_of_one_tier_is_told_at_once() -> None:
+    model = {"name": "m", "source": "s3://bucket/m"}
+    errors = render(
+        document(model=model, engine={"type": "jax", "tensorParallel": 2}, hardware={"hosts": 2})
+    ).errors
+    paths = [error.split(": ")[1] for error in errors]
+    assert paths == ["spec.hardware.hosts", "spec.model.source", "spec.engine.type"]
+
+
 def test_unreadable_yaml_is_placed_by_line_and_column_of_the_file() -> None:
     (error,) = render(f"{document()}---\nkind: InferenceTier\nspec: {{a: [}}\n").errors
     line = document().count("\n") + 3

@@ -1,6 +1,6 @@
 """Lists every object that one tier wants, in the order in which they are applied: read this file first."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -33,6 +33,7 @@ __all__ = [
     "Refusal",
     "desired_bundle",
     "pinned_engine",
+    "refusals",
 ]
 
 OWNED_KINDS: Final[tuple[tuple[str, str], ...]] = (
@@ -44,6 +45,11 @@ OWNED_KINDS: Final[tuple[tuple[str, str], ...]] = (
     ("apps/v1", "Deployment"),
 )
 """Every (apiVersion, kind) that a bundle may hold."""
+
+_ANY_REQUEST: Final = EngineRequest(
+    model_path="/m", draft_path="/d", drain_seconds=1, startup_seconds=1, image=None, version=None
+)
+"""Enough for an engine to say what it cannot do."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,28 @@ def desired_bundle(tier: InferenceTier, context: BundleContext) -> Bundle | Refu
         return _bundle(tier, context)
     except RefusedError as error:
         return error.refusal
+
+
+def refusals(tier: InferenceTier) -> tuple[Refusal, ...]:
+    """Everything for which the tier cannot be built, for tools that show all errors at once; empty when it can."""
+    parts: tuple[Callable[[], object], ...] = (
+        lambda: placement(tier.spec),
+        lambda: weights_plan(tier),
+        lambda: engine_plan(tier.spec, _ANY_REQUEST),
+    )
+    found = tuple(refusal for part in parts if (refusal := _refusal_of(part)) is not None)
+    if found:
+        return found
+    result = desired_bundle(tier, BundleContext())
+    return (result,) if isinstance(result, Refusal) else ()
+
+
+def _refusal_of(part: Callable[[], object]) -> Refusal | None:
+    try:
+        part()
+    except RefusedError as error:
+        return error.refusal
+    return None
 
 
 def _bundle(tier: InferenceTier, context: BundleContext) -> Bundle:

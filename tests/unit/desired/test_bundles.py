@@ -7,7 +7,7 @@ from kubernetes_validate.utils import validate
 
 from tests.support.tier_bundles import UID, bundle_of, manifest, refusal_of, tier
 from tierwright.api.conditions import Reason
-from tierwright.desired.bundle import OWNED_KINDS
+from tierwright.desired.bundle import OWNED_KINDS, refusals
 
 KUBERNETES = "1.37"
 DRAFT = {
@@ -184,6 +184,15 @@ def test_what_cannot_be_built_has_no_children_at_all(
     refusal = refusal_of(tier(accelerator, **spec))
     assert refusal.reason is reason
     assert refusal.path.startswith("spec.")
+
+
+def test_a_tier_that_can_be_built_has_no_refusals() -> None:
+    assert refusals(tier()) == ()
+
+
+def test_a_patch_that_is_refused_is_told_when_nothing_else_is() -> None:
+    (refusal,) = refusals(tier(podTemplate={"replicas": 2}))
+    assert refusal.path == "spec.podTemplate.replicas"
 
 
 def test_the_same_tier_gives_equal_bundles() -> None:

@@ -213,7 +213,27 @@ def test_other_resources_than_accelerators_may_be_added() -> None:
 
 
 WORDS = st.sampled_from(
-    ["spec", "metadata", "containers", "initContainers", "volumes", "env", "labels", "name", "engine", "resources", "limits", "requests", "nvidia.com/gpu", "tolerations", "$patch", "image", "tmp", "ports", "replicas"]
+    [
+        "spec",
+        "metadata",
+        "containers",
+        "initContainers",
+        "volumes",
+        "env",
+        "labels",
+        "name",
+        "engine",
+        "resources",
+        "limits",
+        "requests",
+        "nvidia.com/gpu",
+        "tolerations",
+        "$patch",
+        "image",
+        "tmp",
+        "ports",
+        "replicas",
+    ]
 )
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(0, 9) | WORDS,
