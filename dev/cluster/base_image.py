@@ -17,6 +17,7 @@ from pathlib import Path
 from dev.cluster import buildah, paths
 from dev.cluster.host_python import LEFT_OUT, HostPython, find_pythons, packages_of
 from dev.cluster.mounts import remove_tree
+from dev.cluster.system_path import environment
 
 PAUSE_IMAGE = "localhost/tierwright-pause:1"
 PYTHON_REPOSITORY = "localhost/tierwright-python"
@@ -97,7 +98,11 @@ def ensure_debian(debian: Debian, folder: Path, progress: Callable[[str], None])
     argv = ["debootstrap", "--variant=minbase", f"--include={','.join(debian.packages)}"]
     with log.open("w") as output:
         done = subprocess.run(
-            [*argv, debian.suite, str(rootfs), debian.mirror], stdout=output, stderr=output, check=False
+            [*argv, debian.suite, str(rootfs), debian.mirror],
+            env=environment(),
+            stdout=output,
+            stderr=output,
+            check=False,
         )
     if done.returncode:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
@@ -169,7 +174,11 @@ def _fingerprint(python: HostPython | None) -> list[str]:
 
 def _copy_pause(rootfs: Path, target: Path) -> None:
     listed = subprocess.run(
-        ["chroot", str(rootfs), "ldd", "/bin/dash", "/bin/sleep"], capture_output=True, text=True, check=True
+        ["chroot", str(rootfs), "ldd", "/bin/dash", "/bin/sleep"],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     libraries = set(re.findall(r"(/\S+) \(0x", listed.stdout))
     for name in ("/bin/dash", "/bin/sleep", *sorted(libraries)):
@@ -177,7 +186,7 @@ def _copy_pause(rootfs: Path, target: Path) -> None:
         copy.parent.mkdir(parents=True, exist_ok=True)
         # Read through the chroot, since the links within are absolute and mean the image's own files.
         with copy.open("wb") as out:
-            subprocess.run(["chroot", str(rootfs), "cat", name], stdout=out, check=True)
+            subprocess.run(["chroot", str(rootfs), "cat", name], env=environment(), stdout=out, check=True)
         copy.chmod(0o755)
 
 

@@ -1,7 +1,6 @@
 """Runs buildah with its storage in the cache folder, isolation by chroot, and no mount left behind."""
 
 import contextlib
-import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 from dev.cluster import paths
 from dev.cluster.locks import locked
 from dev.cluster.mounts import unmount_below
+from dev.cluster.system_path import environment
 
 
 class BuildError(RuntimeError):
@@ -51,14 +51,16 @@ def export(tag: str, archive: Path, log: Path) -> None:
 
 def has_image(tag: str) -> bool:
     """Whether buildah's storage holds an image of this name."""
-    done = subprocess.run(_command(["inspect", "--type", "image", tag]), capture_output=True, check=False)
+    done = subprocess.run(
+        _command(["inspect", "--type", "image", tag]), env=environment(), capture_output=True, check=False
+    )
     return done.returncode == 0
 
 
 def remove_images(tags: Sequence[str]) -> None:
     """Forget images; one that is not there or is in use is passed over."""
     for tag in tags:
-        subprocess.run(_command(["rmi", tag]), capture_output=True, check=False)
+        subprocess.run(_command(["rmi", tag]), env=environment(), capture_output=True, check=False)
 
 
 def _command(argv: Sequence[str]) -> list[str]:
@@ -68,10 +70,10 @@ def _command(argv: Sequence[str]) -> list[str]:
 
 def _run(argv: Sequence[str], log: Path, what: str) -> None:
     log.parent.mkdir(parents=True, exist_ok=True)
-    # buildah would use a credential store, signature policy and registries of the user's; a build here needs none.
+    # Settings of the user's own builds, which ours must not depend on.
     env = {
         name: value
-        for name, value in os.environ.items()
+        for name, value in environment().items()
         if name not in ("BUILDAH_ISOLATION", "STORAGE_DRIVER")
     }
     with log.open("w") as output:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dev.cluster.mounts import remove_tree
 from dev.cluster.node_config import NodeFiles
+from dev.cluster.system_path import environment
 
 _CLEAN = "tierwright-clean"
 _IMPORTED = "tierwright-imported.json"
@@ -85,6 +86,8 @@ class Containerd:
     def _ctr(self, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
         command = ["ctr", "-a", str(self.files.socket), "-n", "k8s.io", *argv]
         try:
-            return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+            return subprocess.run(
+                command, env=environment(), capture_output=True, text=True, check=False, timeout=300
+            )
         except subprocess.TimeoutExpired:
             return subprocess.CompletedProcess(command, 124, "", "no answer within 300 s")

@@ -6,6 +6,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from dev.cluster.system_path import environment
+
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
@@ -29,7 +31,7 @@ def unmount_below(folder: Path, deadline_s: float = 5.0) -> None:
     deadline = time.monotonic() + deadline_s
     while left := mounts_below(folder.resolve()):
         for point in left:
-            subprocess.run(["umount", str(point)], capture_output=True, check=False)
+            subprocess.run(["umount", str(point)], env=environment(), capture_output=True, check=False)
         if not mounts_below(folder.resolve()):
             return
         if time.monotonic() > deadline:

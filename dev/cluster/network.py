@@ -15,6 +15,7 @@ from typing import Any
 
 from dev.cluster.locks import locked
 from dev.cluster.subnets import AddressPlan, NoFreeSubnetError, choose
+from dev.cluster.system_path import environment
 
 STATE = "network.json"
 _PROXY_TABLES = ("ip kube-proxy", "ip6 kube-proxy")
@@ -178,7 +179,9 @@ def foreign_tables(listed: str) -> list[str]:
 
 def drops_forwarded_packets() -> bool:
     """Whether another firewall (Docker's is the usual one) drops all forwarded packets, those of pods too."""
-    rules = subprocess.run(["nft", "-j", "list", "chains"], capture_output=True, text=True, check=False)
+    rules = subprocess.run(
+        ["nft", "-j", "list", "chains"], env=environment(), capture_output=True, text=True, check=False
+    )
     with contextlib.suppress(ValueError, AttributeError):
         chains = [entry["chain"] for entry in json.loads(rules.stdout)["nftables"] if "chain" in entry]
         return any(chain.get("hook") == "forward" and chain.get("policy") == "drop" for chain in chains)
@@ -204,13 +207,13 @@ def _sysctl_path(name: str) -> Path:
 
 
 def _run(argv: Sequence[str], stdin: str | None = None) -> None:
-    done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
+    done = subprocess.run(argv, input=stdin, env=environment(), capture_output=True, text=True, check=False)
     if done.returncode:
         raise NetworkError(f"`{' '.join(argv)}` failed: {(done.stderr or done.stdout).strip()}")
 
 
 def _run_quietly(argv: Sequence[str]) -> None:
-    subprocess.run(argv, capture_output=True, check=False)
+    subprocess.run(argv, env=environment(), capture_output=True, check=False)
 
 
 def _json(argv: Sequence[str]) -> list[dict[str, Any]]:
@@ -220,7 +223,7 @@ def _json(argv: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _output(argv: Sequence[str]) -> str:
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    done = subprocess.run(argv, env=environment(), capture_output=True, text=True, check=False)
     if done.returncode:
         raise NetworkError(f"`{' '.join(argv)}` failed: {done.stderr.strip()}")
     return done.stdout

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from dev.cluster.cgroups import hierarchies
 from dev.cluster.network import drops_forwarded_packets
+from dev.cluster.system_path import environment, system_path
 
-SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 _PACKAGE_OF = {
     "containerd": "containerd",
     "ctr": "containerd",
@@ -63,18 +63,13 @@ def install_missing_programs(log: Path, progress: Callable[[str], None] = print)
     command = apt_command(lacking)
     progress(f"installing system packages ({_NO_APT}=1 forbids it): {command}")
     log.parent.mkdir(parents=True, exist_ok=True)
-    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    env = {**environment(), "DEBIAN_FRONTEND": "noninteractive"}
     with log.open("w") as output:
         for argv in (command.split(), ["apt-get", "update"], command.split()):
             done = subprocess.run(argv, stdout=output, stderr=output, env=env, check=False)
             if done.returncode == 0 and argv[1] == "install":
                 return
     progress(f"apt-get failed; see {log}")
-
-
-def system_path() -> str:
-    """PATH with the folders of system programs, which a user's PATH often lacks."""
-    return os.pathsep.join([os.environ.get("PATH", os.defpath), *SYSTEM_FOLDERS])
 
 
 def _missing_of_kernel() -> list[str]:
@@ -84,7 +79,9 @@ def _missing_of_kernel() -> list[str]:
         missing.append("no writable cgroups below /sys/fs/cgroup (a container without --privileged?)")
     if not shutil.which("nft", path=system_path()):
         return missing
-    if subprocess.run(["nft", "list", "tables"], capture_output=True, check=False).returncode:
+    if subprocess.run(
+        ["nft", "list", "tables"], env=environment(), capture_output=True, check=False
+    ).returncode:
         missing.append("the kernel refuses nftables (`nft list tables` fails); CAP_NET_ADMIN is needed")
     elif drops_forwarded_packets():
         missing.append(

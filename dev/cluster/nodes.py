@@ -20,9 +20,10 @@ from dev.cluster.control_plane import ControlPlane
 from dev.cluster.node_config import NodeFiles
 from dev.cluster.node_leftovers import STATE, existing_folders
 from dev.cluster.node_leftovers import stop_leftovers as stop_leftovers
-from dev.cluster.node_requirements import missing_requirements, system_path
+from dev.cluster.node_requirements import missing_requirements
 from dev.cluster.pools import Pool
 from dev.cluster.subnets import AddressPlan
+from dev.cluster.system_path import system_path
 
 _LONGEST_SOCKET_PATH = 107
 _SOCKET_OF_KUBELET = "pod-resources/kubelet.sock"

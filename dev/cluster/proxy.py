@@ -9,6 +9,7 @@ from dev.cluster.control_plane import ControlPlane
 from dev.cluster.node_config import kube_proxy_config
 from dev.cluster.processes import Process
 from dev.cluster.subnets import AddressPlan
+from dev.cluster.system_path import system_path
 
 NAME = "kube-proxy"
 _USER = "system:kube-proxy"
@@ -33,9 +34,8 @@ def start_proxy(control_plane: ControlPlane, plan: AddressPlan, first_node: str,
     health, metrics = _free_ports(2)
     config = control_plane.run_dir / "kube-proxy.json"
     config.write_text(kube_proxy_config(plan, control_plane.kubeconfig(_USER), first_node, health, metrics))
-    return processes.start(
-        control_plane.run_dir, NAME, [control_plane.binary("kube-proxy"), f"--config={config}"]
-    )
+    argv = [str(control_plane.binary("kube-proxy")), f"--config={config}"]
+    return processes.start(control_plane.run_dir, NAME, argv, env={"PATH": system_path()})
 
 
 def _free_ports(count: int) -> list[int]:
