@@ -17,6 +17,7 @@ from dev.cluster.node_config import NodeFiles
 STATE = "nodes.json"
 _OWN_NAMES = re.compile(r"(kubelet|kube-proxy|coredns|volume-provisioner)(-.+)?")
 _SHIMS = Path("/run/containerd/s")
+_NETWORK_RESULTS = Path("/var/lib/cni/results")
 # Fixed places of kubelet, containerd and CNI that no setting moves; a folder that was not there before goes again.
 _FOLDERS = (
     "/var/lib/kubelet",
@@ -65,10 +66,13 @@ def stop_leftovers(run_dir: Path) -> None:
         unmount_below(paths.cache_dir() / "nodes")
     if plan:
         cgroups.remove(plan.tag)
-    network.remove_network(run_dir)
+    if plan:
+        _remove_network_results(plan.tag)
     _remove_fixed_places(run_dir, live)
     for folder in (run_dir / "n", run_dir / "volumes"):
         remove_tree(folder)
+    # Last: from here on another cluster may start, whose files are not ours to remove.
+    network.remove_network(run_dir)
 
 
 def _end(daemons: list[processes.Process], run_dir: Path) -> None:
@@ -96,6 +100,14 @@ def _remove_fixed_places(run_dir: Path, live: bool) -> None:
                 file.unlink()
             Path(folder).rmdir()
     state.unlink()
+
+
+def _remove_network_results(tag: str) -> None:
+    """What CNI noted of each pod sandbox that did not end in order: named network, sandbox, interface."""
+    for noted in _NETWORK_RESULTS.glob(f"{tag}-*"):
+        sandbox = noted.name.removeprefix(f"{tag}-").rpartition("-")[0]
+        for file in _NETWORK_RESULTS.glob(f"*-{sandbox}-*"):
+            file.unlink(missing_ok=True)
 
 
 def _disposable(folder: Path) -> list[Path]:
