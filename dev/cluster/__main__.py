@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from dev.cluster import build, cluster, images, node_requirements, paths, processes, source, tools
+from dev.cluster import build, cluster, given, images, node_requirements, paths, processes, source, tools
 from dev.cluster.api import Api, ApiError
 from dev.cluster.base_image import ensure_base_images
 from dev.cluster.buildah import BuildError as ImageError
@@ -88,9 +88,14 @@ def _env(arguments: argparse.Namespace) -> int:
 
 def _load_image(arguments: argparse.Namespace) -> int:
     image = _image(arguments)
-    running = cluster.attach(arguments.name)
-    if running.plane is None:
-        print("this cluster was not started here; one of these loads the image into it:")
+    try:
+        running = cluster.attach(arguments.name)
+    except LookupError:
+        if not given.is_given(os.environ):
+            raise
+        running = None
+    if running is None or running.plane is None:
+        print("the cluster that KUBECONFIG names was not started here; one of these loads the image into it:")
         print("\n".join(f"  {command}" for command in images.load_commands(image)))
         return 0
     images.load_image(image, running.run_dir)

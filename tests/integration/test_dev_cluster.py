@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from dev.cluster import cluster as clusters
-from dev.cluster import kwok, launch, paths, processes, source
+from dev.cluster import given, kwok, launch, paths, processes, source
 from dev.cluster.cluster import Cluster
 from dev.cluster.pools import CPU
 from tests.support.kubernetes import Kubernetes, Object, mutations
@@ -318,6 +319,46 @@ def test_a_lost_node_takes_the_readiness_of_its_pods_along_and_gives_it_back(
 
 def taints(user: Kubernetes, node: str) -> list[dict[str, str]]:
     return list(user.must_get("Node", node)["spec"].get("taints", []))
+
+
+def test_a_cluster_that_kubeconfig_names_is_used_and_left_running(
+    own: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "config"
+    elsewhere.write_bytes(own.kubeconfig.read_bytes())
+    monkeypatch.setenv("KUBECONFIG", str(elsewhere))
+    name = f"given-{os.getpid()}"
+    with clusters.cluster(name) as found:
+        assert found.plane is None
+        assert found.version == own.version
+        assert clusters.daemons(name) == []
+        listed = subprocess.run(
+            [found.kubectl, "get", "nodes", "-o", "name"],
+            env=found.environ(),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert "node/fast-1" in listed.stdout.splitlines()
+        with pytest.raises(LookupError, match="audit log"):
+            _ = found.audit_log
+    assert not found.run_dir.exists()
+    assert own.api().ready()
+
+
+def test_a_cluster_that_does_not_answer_is_passed_over_with_the_reason(
+    own: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert own.plane is not None
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
+        silent = own.plane.kubeconfig("silent", server=f"https://127.0.0.1:{taken.getsockname()[1]}")
+        elsewhere = tmp_path / "config"
+        elsewhere.write_bytes(silent.read_bytes())
+        said: list[str] = []
+        assert given.find({**os.environ, "KUBECONFIG": str(elsewhere)}, said.append) is None
+    assert "passed over" in said[0]
+    assert "refused" in said[0]
 
 
 def test_the_tools_write_below_the_run_folder_only(own: Cluster, tmp_path: Path) -> None:
