@@ -34,7 +34,6 @@ RUN rm -rf /usr/local/bin/pip* /usr/bin/pip* \
         /usr/local/lib/python3*/site-packages/wheel* /usr/lib/python3/dist-packages/wheel* \
     && printf 'tierwright:x:65532:65532:Tierwright:/nonexistent:/usr/sbin/nologin\n' >> /etc/passwd \
     && printf 'tierwright:x:65532:\n' >> /etc/group
-COPY --from=operator-build /opt/tierwright /opt/tierwright
 # USER as an environment variable: kopf asks for the user's name, which a uid given at run time (OpenShift) has not.
 ENV PATH=/opt/tierwright/bin:/usr/local/bin:/usr/bin:/bin \
     USER=tierwright \
@@ -47,3 +46,5 @@ USER 65532:65532
 EXPOSE 8080
 ENTRYPOINT ["tierwright"]
 CMD ["operator"]
+# Last, so that a new version of the code makes one new layer.
+COPY --from=operator-build /opt/tierwright /opt/tierwright

@@ -98,7 +98,13 @@ def test_what_runs_is_not_root_and_has_no_installer(name: str) -> None:
     steps = STAGES[name]
     assert [rest for keyword, rest in steps if keyword == "USER"] == ["65532:65532"]
     user = steps.index(("USER", "65532:65532"))
-    assert not [step for step in steps[user:] if step[0] in ("RUN", "COPY", "ADD")]
+    assert [step for step in steps[user:] if step[0] in ("RUN", "ADD")] == []
+    assert (
+        [rest for keyword, rest in steps[user:] if keyword == "COPY"]
+        == [
+            f"--from={name}-build /opt/tierwright /opt/tierwright"  # owned by root, so that it cannot change itself
+        ]
+    )
     assert [rest for keyword, rest in steps if keyword == "ENTRYPOINT"] == ['["tierwright"]']
     (run,) = [rest for keyword, rest in steps if keyword == "RUN"]
     for installer in ("pip", "setuptools", "wheel", "ensurepip"):
