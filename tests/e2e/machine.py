@@ -11,8 +11,10 @@ from pathlib import Path
 
 from dev.cluster import cluster as clusters
 from dev.cluster import processes
+from dev.cluster.buildah import storage_dir
 from dev.cluster.cgroups import hierarchies
 from dev.cluster.cluster import Cluster
+from dev.cluster.mounts import mounts_below
 from dev.cluster.network import NetworkError, foreign_tables, read_sysctl
 from tests.support.waiting import eventually
 
@@ -101,7 +103,7 @@ def real_nodes(name: str) -> Iterator[Cluster]:
 
 
 def snapshot() -> Machine:
-    """The machine now. Cgroups are those at the top and what lies below one that looks like ours."""
+    """The machine now. Mounts of image builds are left out: somebody else may be building."""
     tops = [folder for mount, _ in hierarchies() for folder in mount.iterdir() if folder.is_dir()]
     walked = [Path(folder) for place in _PLACES for folder, _, _ in os.walk(place)]
     files = {file for folder in walked for file in [folder, *_children(folder)]}
@@ -109,7 +111,8 @@ def snapshot() -> Machine:
         links=frozenset(str(link["ifname"]) for link in json.loads(_run("ip", "-j", "link", "show"))),
         routes=frozenset(_run("ip", "-4", "route", "show", "table", "all").splitlines()),
         tables=frozenset(_run("nft", "list", "tables").splitlines()),
-        mounts=frozenset(line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()),
+        mounts=frozenset(map(str, mounts_below(Path("/"))))
+        - frozenset(map(str, mounts_below(storage_dir()))),
         cgroups=frozenset(str(folder) for folder in tops),
         sysctls=tuple((name, read_sysctl(name)) for name in _SYSCTLS),
         files=frozenset(str(file) for file in files),

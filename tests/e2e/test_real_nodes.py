@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from dev.cluster import buildah
 from dev.cluster.images import build_image
+from dev.cluster.mounts import mounts_below
 from dev.cluster.network import NetworkError, load_network, prepare_network, read_sysctl
 from dev.cluster.nodes import stop_leftovers
 from dev.cluster.pools import FAST, POOLS
@@ -68,6 +70,16 @@ def test_an_image_holds_nothing_of_the_hosts_pip_settings_and_is_not_built_twice
     build_image(PROBE_IMAGE, probe, target="probe", progress=said.append)
     assert first.archive.stat().st_mtime_ns == changed
     assert said == [f"image {PROBE_IMAGE} is up to date"] * 2
+
+
+def test_a_build_leaves_no_mount_and_a_failing_one_shows_the_end_of_its_output(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text(
+        "ARG PYTHON_IMAGE=python:3.12-slim\nFROM ${PYTHON_IMAGE}\nRUN echo last words && false\n"
+    )
+    with pytest.raises(buildah.BuildError, match="last words"):
+        build_image("tierwright-broken:test", tmp_path, progress=lambda _: None)
+    with buildah.session():  # so nobody else builds while we look
+        assert mounts_below(buildah.storage_dir()) == []
 
 
 def test_a_service_is_reached_by_name_from_pods_of_both_nodes_and_reaches_both(
