@@ -9,6 +9,10 @@ OVERDUE_KEY: Final = 600.0
 """Seconds by which a tier may be late in the queue: more than several reconciles at their time limit."""
 
 
+FAILED_RESYNCS: Final = 2
+"""One may fail by chance; after two in a row nobody should believe that tiers are kept."""
+
+
 @dataclass(frozen=True)
 class Vitals:
     """What health is judged from; seconds where a number is one."""
@@ -19,6 +23,9 @@ class Vitals:
     """The watches are running."""
     resync_overdue: float
     oldest_key_overdue: float
+    resyncs_failed: int = 0
+    """In a row."""
+    resync_error: str = ""
     waiting_for: str = ""
     """What keeps the operator from working, in words; empty when nothing does."""
 
@@ -42,4 +49,6 @@ def readiness(vitals: Vitals) -> list[str]:
         problems.append("the objects of the cluster are being listed")
     elif not vitals.watching:
         problems.append("the watches are not running")
+    if vitals.resyncs_failed >= FAILED_RESYNCS:
+        problems.append(f"the last {vitals.resyncs_failed} resyncs failed: {vitals.resync_error}")
     return problems

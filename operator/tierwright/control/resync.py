@@ -59,6 +59,8 @@ class Resync:
         self._watched = watched
         self._clock = clock
         self.last_attempt = clock()
+        self.failed_in_a_row = 0
+        self.last_error = ""
 
     async def compare(self) -> set[Key]:
         """Makes the store equal to the cluster; returns the tiers for which that changed anything.
@@ -96,10 +98,13 @@ class Resync:
             return
         except KubeError as error:
             self._metrics.resyncs.labels("failed").inc()
+            self.failed_in_a_row += 1
+            self.last_error = str(error)
             log.warning("the resync failed and is tried again in %g s: %s", self._interval, error)
             return
         finally:
             self.last_attempt = self._clock()
+        self.failed_in_a_row = 0
         self._metrics.resyncs.labels("ok").inc()
         self._metrics.resync_time.set(time.time())
         self._queue.add(changed)

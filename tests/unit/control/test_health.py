@@ -29,6 +29,13 @@ def test_dead_watches_make_it_unready_only() -> None:
     assert readiness(dead) == ["the watches are not running"]
 
 
+def test_resyncs_that_fail_in_a_row_are_said_and_need_no_restart() -> None:
+    assert readiness(dataclasses.replace(WELL, resyncs_failed=1, resync_error="cut")) == []
+    refused = dataclasses.replace(WELL, resyncs_failed=2, resync_error="list pods: 403 Forbidden")
+    assert readiness(refused) == ["the last 2 resyncs failed: list pods: 403 Forbidden"]
+    assert liveness(refused) == []
+
+
 def test_a_stuck_resync_or_queue_needs_a_restart() -> None:
     assert liveness(dataclasses.replace(WELL, resync_overdue=121.0)) == ["the resync is 121 s late"]
     assert liveness(dataclasses.replace(WELL, oldest_key_overdue=601.0)) == [
