@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.tier_bundles import bundle_of, tier
@@ -17,6 +17,7 @@ TIER_NAMES = st.text("ab09-.", min_size=1, max_size=253).filter(
 SUFFIXES = st.sampled_from(["", "headless", "weights-0a1b2c3d"])
 
 
+@settings(deadline=None)
 @given(TIER_NAMES, SUFFIXES)
 def test_every_child_of_every_tier_has_a_name_that_services_take(name: str, suffix: str) -> None:
     made = child_name(name, suffix)
@@ -25,6 +26,7 @@ def test_every_child_of_every_tier_has_a_name_that_services_take(name: str, suff
     assert made.endswith(suffix)
 
 
+@settings(deadline=None)
 @given(st.lists(TIER_NAMES, min_size=2, max_size=8, unique=True))
 def test_no_two_tiers_share_the_name_of_a_child(names: list[str]) -> None:
     for suffix in ("", "headless"):
@@ -47,6 +49,7 @@ def test_a_tier_called_like_the_headless_service_of_another_does_not_take_it() -
     assert child_name("a-headless") != child_name("a", "headless")
 
 
+@settings(deadline=None)
 @given(st.text(max_size=300))
 def test_any_text_becomes_a_legal_label_value(text: str) -> None:
     value = label_value(text)

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.tier_bundles import (
@@ -242,6 +242,7 @@ JSON = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.fixed_dictionaries({}, optional={"spec": JSON, "metadata": JSON}) | st.dictionaries(WORDS, JSON))
 def test_a_patch_of_any_shape_is_merged_or_refused_and_never_a_crash(patch: dict[str, Any]) -> None:
     result = desired_bundle(tier(podTemplate=patch), BundleContext())

@@ -1,5 +1,8 @@
 """A tier is pinned completely on every accelerator: devices, pool, taints."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import pytest
 
 from tests.support.tier_bundles import tier
@@ -110,3 +113,37 @@ def test_what_is_not_there_yet_is_refused_with_its_field(
     assert caught.value.refusal.path == path
     assert caught.value.refusal.reason is reason
     assert path in str(caught.value)
+
+
+def tolerated(taint: tuple[str, str, str], tolerations: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the scheduler would pass over a taint of this key, value and effect."""
+    key, value, effect = taint
+    return any(
+        item.get("key", key) == key
+        and item.get("effect", effect) == effect
+        and (item.get("operator") == "Exists" or item.get("value", "") == value)
+        for item in tolerations
+    )
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "labels", "taint"),
+    [
+        ("nvidia", {"cloud.google.com/gke-nodepool": "h100"}, ("nvidia.com/gpu", "present", "NoSchedule")),
+        ("nvidia", {"karpenter.sh/nodepool": "h100"}, ("nvidia.com/gpu", "true", "NoSchedule")),
+        ("nvidia", {"eks.amazonaws.com/nodegroup": "l40s"}, ("nvidia.com/gpu", "", "NoExecute")),
+        ("neuron", {"karpenter.sh/nodepool": "inf2"}, ("aws.amazon.com/neuron", "true", "NoSchedule")),
+        (
+            "neuron",
+            {"eks.amazonaws.com/nodegroup": "trn1"},
+            ("aws.amazon.com/neuron", "present", "NoSchedule"),
+        ),
+    ],
+)
+def test_the_pools_of_the_clouds_take_the_tier_without_more_settings(
+    accelerator: str, labels: dict[str, str], taint: tuple[str, str, str]
+) -> None:
+    where = placement(tier(accelerator, hardware={"nodePool": {"matchLabels": labels}}).spec)
+    assert where.node_selector == labels
+    assert tolerated(taint, where.tolerations)
+    assert not tolerated(("dedicated", "other-team", "NoSchedule"), where.tolerations)
