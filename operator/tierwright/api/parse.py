@@ -109,7 +109,10 @@ def _spec(
     tree: Mapping[str, Any], strict: bool, old: TierSpec | None
 ) -> tuple[TierSpec | None, list[FieldError]]:
     if not isinstance(raw := tree.get("spec"), dict):
-        return None, [FieldError("spec", "is missing" if raw is None else "is no object")]
+        words = (
+            "is missing; write what the tier shall be" if raw is None else f"is {shown(raw)}; write an object"
+        )
+        return None, [FieldError("spec", words)]
     raw = {
         name: value if name == _UNTYPED else _without_nulls(value)
         for name, value in raw.items()

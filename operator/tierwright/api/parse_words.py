@@ -36,8 +36,6 @@ def path_of(root: str, location: Sequence[str | int]) -> str:
     """The field path of an error: fields by dots, list items and free keys in brackets."""
     path = root
     for depth, step in enumerate(location):
-        if step == "[key]":
-            continue
         holder = _schema_at(location[:depth])
         free = isinstance(step, int) or "additionalProperties" in holder
         path += f"[{step}]" if free else f".{step}"

@@ -91,13 +91,11 @@ def _not_counted(hardware: HardwareSpec) -> bool:
 
 def _resource_of_the_accelerator(hardware: HardwareSpec) -> bool:
     name = hardware.resource_name
-    match hardware.accelerator:
-        case Accelerator.NEURON:
-            return name in (None, NEURON_DEVICE, NEURON_CORE)
-        case Accelerator.NVIDIA:
-            return name is None or not name.startswith(NEURON_DEVICE)
-        case Accelerator.CPU:
-            return name is None
+    if name is None:
+        return True
+    if hardware.accelerator is Accelerator.NEURON:
+        return name in (NEURON_DEVICE, NEURON_CORE)
+    return hardware.accelerator is Accelerator.NVIDIA and not name.startswith(NEURON_DEVICE)
 
 
 def _values_fit_operator(requirement: LabelSelectorRequirement) -> bool:
@@ -266,7 +264,7 @@ RULES: Final[tuple[AnyRule, ...]] = (
     _toleration(
         "operator",
         "(has(self.key) && self.key != '') || (has(self.operator) && self.operator == 'Exists')",
-        "a toleration without key needs operator: Exists, and then tolerates every taint",
+        "a toleration without key needs operator: Exists, and then tolerates every taint; name the key or set it",
         lambda toleration: bool(toleration.key) or toleration.operator == "Exists",
     ),
     _toleration(

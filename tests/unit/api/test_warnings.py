@@ -1,0 +1,88 @@
+"""What is allowed but likely not meant is warned of, at its path; a careful tier gives no warnings."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.tiers.cases import load, sample_files, spec, tier
+from tierwright.api.parse import parse_tier
+from tierwright.api.warnings import tier_warnings
+
+PINNED = {"hardware.nodePool.matchLabels": {"pool": "a"}, "cache.weights": {"size": "1Gi"}}
+
+
+def warnings_of(changes: dict[str, Any], base: str = "gpu") -> list[str]:
+    result = parse_tier(tier(spec(base, PINNED | changes if base != "cpu" else changes)), strict=True)
+    assert result.tier is not None, result.errors
+    return [*tier_warnings(result.tier)]
+
+
+@pytest.mark.parametrize("path", sample_files(), ids=lambda path: path.stem)
+def test_the_samples_give_no_warnings(path: Path) -> None:
+    result = parse_tier(load(path), strict=True)
+    assert result.tier is not None
+    assert tier_warnings(result.tier) == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"scaling.objectives": {"timeToFirstToken": "300ms"}}, "spec.scaling.objectives.timeToFirstToken: the engine's histogram has no bound at 300ms, so attainment is an estimate; use 250ms or 500ms"),
+        ({"scaling.objectives": {"timePerOutputToken": "5ms"}}, "spec.scaling.objectives.timePerOutputToken: the engine's histogram has no bound at 5ms, so attainment is an estimate; use 10ms"),
+        ({"scaling.objectives": {"timePerOutputToken": "90s"}}, "spec.scaling.objectives.timePerOutputToken: the engine's histogram has no bound at 90s, so attainment is an estimate; use 80000ms"),
+        ({"engine.speculation": {"method": "NGram", "tokens": 3}}, "spec.engine.speculation: at a batch of the engine's own, often 256 or more, it costs more"),
+        ({"engine.speculation": {"method": "NGram", "tokens": 3}, "engine.batching.maxSequences": 64}, "spec.engine.speculation: at a batch of 64 it costs more"),
+        ({"engine.image": "r/a:latest"}, "spec.engine.image: r/a:latest can mean another image"),
+        ({"engine.image": "r:5000/a"}, "spec.engine.image: r:5000/a can mean another image"),
+        ({"model.source": "hf://a/b"}, "spec.model.source: without @revision"),
+        ({"engine.speculation": {"method": "DraftModel", "tokens": 3, "disableAboveBatchSize": 4, "draftModel": {"source": "hf://a/b"}}}, "spec.engine.speculation.draftModel.source: without @revision"),
+        ({"cache": {}}, "spec.model.source: each pod fetches the weights anew"),
+        ({"cache": {}, "model.source": "pvc://c", "engine.speculation": {"method": "DraftModel", "tokens": 3, "disableAboveBatchSize": 4, "draftModel": {"source": "s3://bucket/b"}}}, "spec.engine.speculation.draftModel.source: each pod fetches"),
+        ({"hardware.nodePool": {}}, "spec.hardware.nodePool: pods may run on any node"),
+        ({"scaling.coldStart": "30m"}, "spec.rollout.startupTimeout: 30m is no more than scaling.coldStart (30m)"),
+    ],
+)  # fmt: skip
+def test_a_gpu_tier_is_warned_of(changes: dict[str, Any], words: str) -> None:
+    found = warnings_of(changes)
+    assert len(found) == 1
+    assert found[0].startswith(words)
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        {"matchLabels": {"node.kubernetes.io/instance-type": "inf2.xlarge"}},
+        {
+            "matchExpressions": [
+                {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["inf2.xlarge"]}
+            ]
+        },
+    ],
+)
+def test_the_small_neuron_host_is_warned_of(pool: dict[str, Any]) -> None:
+    assert "too little to compile" in warnings_of({"hardware.nodePool": pool}, "neuron")[0]
+    with_memory = {"hardware.nodePool": pool, "hardware.resources.memory": "32Gi"}
+    assert "32Gi never fits" in warnings_of(with_memory, "neuron")[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "base"),
+    [
+        ({}, "gpu"),
+        ({"engine.image": "r/a@sha256:0"}, "gpu"),
+        ({"engine.image": "r:5000/a:1"}, "gpu"),
+        ({"engine.speculation": {"method": "NGram", "tokens": 3}, "engine.batching.maxSequences": 32}, "gpu"),
+        ({"scaling.objectives": {"timeToFirstToken": "2.5s", "timePerOutputToken": "25ms"}}, "gpu"),
+        ({"scaling.objectives": {"timeToFirstToken": "300ms"}}, "neuron"),
+        ({"scaling.coldStart": "3m"}, "gpu"),
+        ({"hardware.nodePool": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}, "neuron"),
+        ({"hardware.resources.cpu": 4}, "cpu"),
+    ],
+)
+def test_a_careful_tier_gives_no_warnings(changes: dict[str, Any], base: str) -> None:
+    assert warnings_of(changes, base) == []
+
+
+def test_a_cpu_tier_without_cores_is_warned_of() -> None:
+    assert warnings_of({}, "cpu")[0].startswith("spec.hardware.resources.cpu: nothing is reserved")
