@@ -186,7 +186,6 @@ class Forms(BaseModel):
     """Constructs that the models use or may use."""
 
     optional: Nested | None = None
-    """An object."""
     one: Annotated[str, Field(json_schema_extra={"const": "x"})] = "x"
     values: Annotated[dict[str, Annotated[str, Field(max_length=3)]], Field(max_length=2), Atomic()] = {}
     unique: Annotated[list[int], ListSet()] = []
@@ -196,7 +195,6 @@ class Forms(BaseModel):
 def test_constructs_become_what_a_structural_schema_can_say() -> None:
     properties = structural_schema(Forms)["properties"]
     assert properties["optional"] == {
-        "description": "An object.",
         "type": "object",
         "properties": {"plain": {"type": "integer", "default": 3}},
     }
