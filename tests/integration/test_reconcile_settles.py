@@ -184,6 +184,7 @@ def test_policy_that_changes_a_child_back_is_reported_and_not_fought(
             return bool(k8s.must_get("Deployment", NAME)["spec"]["progressDeadlineSeconds"] == 77)
 
         def provoke() -> bool:
+            k8s.must_get("Deployment", NAME)
             k8s.patch("Deployment", NAME, {"metadata": {"annotations": {"example.com/x": "1"}}})
             return mutated()
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from dev.cluster.kwok import set_node_ready
 from tests.integration.live import (
     NAME,
     Object,
@@ -149,7 +150,9 @@ def _words(k8s: Kubernetes, reason: str, words: str) -> str:
 
 def test_pool_that_does_not_exist_is_named(k8s: Kubernetes) -> None:
     k8s.apply(tier(hardware=hardware(nodePool={"matchLabels": {"karpenter.sh/nodepool": "no-such"}})))
-    assert "no node matches the node pool" in message(k8s, "Ready", "False", "NodePoolEmpty")
+    assert "no node that the tier tolerates matches its node pool" in message(
+        k8s, "Ready", "False", "NodePoolEmpty"
+    )
     wait_condition(k8s, "Scheduled", "False", "NodePoolEmpty")
     wait_one_event(k8s, "NodePoolEmpty")
 
@@ -232,15 +235,12 @@ def test_node_that_stops_answering_is_named(k8s: Kubernetes, admin: Kubernetes) 
     pool = {"matchLabels": {"cloud.google.com/gke-nodepool": "gke-h100"}}
     apply_ready(k8s, tier(hardware=hardware(nodePool=pool)))
     node = k8s.list("Pod")[0]["spec"]["nodeName"]
-    silent = "kwok.tierwright.dev/not-ready"
-    admin.list("Namespace")
-    admin.patch("Node", node, {"metadata": {"annotations": {silent: "true"}}})
+    admin.list("Namespace")  # a read opens the connection again that the server closed while it was idle
+    set_node_ready(admin._api, node, ready=False)
     try:
-        words = message(k8s, "Ready", "False", "NodeLost", deadline_s=120)
-        assert f"node {node} does not answer" in words
+        assert f"node {node} does not answer" in message(k8s, "Ready", "False", "NodeLost")
     finally:
-        admin.list("Namespace")
-        admin.patch("Node", node, {"metadata": {"annotations": {silent: None}}})
+        set_node_ready(admin._api, node, ready=True)
     wait_ready(k8s)
 
 

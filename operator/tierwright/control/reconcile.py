@@ -4,7 +4,7 @@ Level-triggered: the same function runs whatever happened, decides by the store 
 settled. A tier that is being deleted is never reconciled forward: its children belong to the garbage collector.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -27,8 +27,8 @@ from tierwright.kube.errors import ApiError, KubeError, Verdict
 from tierwright.kube.events import EventRecorder
 from tierwright.kube.resources import DEPLOYMENT, HPA, PVC, Object, ObjectRef, ref_of
 from tierwright.kube.verbs import KubeClient
-from tierwright.observe.evidence import is_starting, list_events, pool_has_nodes, subjects, template_volumes
-from tierwright.observe.pods import PodView, pod_view, volume_claim_view, workload_view
+from tierwright.observe.evidence import is_starting, list_events, subjects, template_volumes
+from tierwright.observe.pods import pod_view, volume_claim_view, workload_view
 from tierwright.observe.snapshot import Facts, Finding, ScaleView, Snapshot, Stage
 from tierwright.observe.store import Store
 from tierwright.telemetry.metrics import Metrics
@@ -42,7 +42,7 @@ class ReconcileSettings:
 
     resync: timedelta = timedelta(minutes=5)
     wait_for_deletion: timedelta = timedelta(seconds=5)
-    look_again_at_stuck_pods: timedelta = timedelta(seconds=20)
+    look_again_at_stuck_pods: timedelta = timedelta(seconds=30)
     look_again_at_young_pods: timedelta = timedelta(seconds=6)
 
     @property
@@ -183,13 +183,7 @@ class Reconciler:
                 for claim in sorted(self._store.children_of(namespace, name, PVC), key=_name)
             ),
             events=await list_events(self._client, namespace, wanted),
-            pool_has_nodes=await self._pool_has_nodes(intake, pods),
         )
-
-    async def _pool_has_nodes(self, intake: Intake, pods: Iterable[PodView]) -> bool | None:
-        if intake.tier is None:
-            return None
-        return await pool_has_nodes(self._client, intake.tier.spec.hardware.node_pool, pods)
 
     def _outcome(self, intake: Intake, work: _Work) -> Outcome:
         applied, settings = work.applied, self._settings

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from tierwright.api.hardware import NodePool
 from tierwright.kube.errors import KubeError
-from tierwright.kube.resources import EVENT, NODE
+from tierwright.kube.resources import EVENT
 from tierwright.kube.verbs import KubeClient
 from tierwright.observe.pods import EventView, PodView, event_view
 
@@ -66,39 +65,6 @@ async def list_events(client: KubeClient, namespace: str, wanted: Iterable[Subje
             return tuple(found)
         found += [event_view(event) for event in sorted(events, key=_last_seen, reverse=True)]
     return tuple(found)
-
-
-async def pool_has_nodes(client: KubeClient, pool: NodePool, pods: Iterable[PodView]) -> bool | None:
-    """Whether any node lies in the pool; None when no pod waits for a node, or when nodes may not be listed.
-
-    The scheduler's words cannot tell: a node that is tainted as well is counted among the tainted ones only.
-    """
-    selector = node_selector(pool)
-    waits = any(pod.active and not pod.node and pod.condition("PodScheduled") for pod in pods)
-    if not selector or not waits:
-        return None
-    try:
-        return bool(await client.list(NODE, label_selector=selector))
-    except KubeError:
-        return None
-
-
-def node_selector(pool: NodePool) -> str:
-    """The pool as a label selector of the API; empty when the pool pins nothing."""
-    parts = [f"{key}={value}" for key, value in sorted(pool.match_labels.items())]
-    for rule in pool.match_expressions:
-        values = ",".join(rule.values)
-        parts.append(
-            {
-                "In": f"{rule.key} in ({values})",
-                "NotIn": f"{rule.key} notin ({values})",
-                "Exists": rule.key,
-                "DoesNotExist": f"!{rule.key}",
-                "Gt": f"{rule.key}>{values}",
-                "Lt": f"{rule.key}<{values}",
-            }[rule.operator]
-        )
-    return ",".join(parts)
 
 
 def template_volumes(workload: Mapping[str, Any] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:

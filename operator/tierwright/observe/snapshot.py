@@ -59,8 +59,7 @@ class Snapshot:
     """One tier at one moment.
 
     ``tier`` and ``facts`` are None when the spec cannot be read or carried out; ``refusal`` then says why.
-    ``waiting_for`` names children that cannot be applied before another object is gone. ``pool_has_nodes`` is None
-    when it was not looked for.
+    ``waiting_for`` names children that cannot be applied before another object is gone.
     """
 
     generation: int
@@ -76,7 +75,6 @@ class Snapshot:
     pods: tuple[PodView, ...] = ()
     claims: tuple[VolumeClaimView, ...] = ()
     events: tuple[EventView, ...] = ()
-    pool_has_nodes: bool | None = None
 
     @property
     def active_pods(self) -> tuple[PodView, ...]:

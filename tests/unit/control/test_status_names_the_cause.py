@@ -70,7 +70,7 @@ CASES: list[tuple[str, Snapshot, Reason, str]] = [
         "no node is in the pool",
         snapshot(unschedulable(OFF_POOL)),
         Reason.NODE_POOL_EMPTY,
-        "no node matches the node pool",
+        "no node that the tier tolerates matches its node pool",
     ),
     (
         "the cluster has no nodes at all",
@@ -80,15 +80,15 @@ CASES: list[tuple[str, Snapshot, Reason, str]] = [
     ),
     (
         "no node is in the pool, and others are tainted as well",
-        snapshot(unschedulable(TAINTED), pool_has_nodes=False),
+        snapshot(unschedulable(TAINTED)),
         Reason.NODE_POOL_EMPTY,
-        "no node matches the node pool",
+        "no node that the tier tolerates matches its node pool",
     ),
     (
-        "the pool's nodes are all taken, and its selector is wide",
-        snapshot(unschedulable(OFF_POOL), pool_has_nodes=True),
-        Reason.UNSCHEDULABLE,
-        "didn't match",
+        "the cluster has been emptied",
+        snapshot(unschedulable("0/0 nodes are available:")),
+        Reason.NODE_POOL_EMPTY,
+        "0/0 nodes",
     ),
     (
         "the pool's taint is not tolerated",

@@ -15,8 +15,7 @@ from tests.unit.control.pods import (
     unschedulable,
     waiting,
 )
-from tierwright.api.hardware import NodePool
-from tierwright.observe.evidence import is_starting, node_selector, subjects, template_volumes
+from tierwright.observe.evidence import is_starting, subjects, template_volumes
 from tierwright.observe.pods import pod_view
 
 CLAIMS, EPHEMERAL = ("weights",), ("compile",)
@@ -92,17 +91,3 @@ def test_volumes_are_those_of_the_template() -> None:
     live["spec"]["template"]["spec"]["volumes"][1]["ephemeral"] = {"volumeClaimTemplate": {}}
     assert template_volumes(live) == (("llama-weights",), ("compile",))
     assert template_volumes(None) == ((), ())
-
-
-def test_node_pool_is_a_label_selector_of_the_api() -> None:
-    rules = [
-        {"key": "zone", "operator": "In", "values": ["a", "b"]},
-        {"key": "gpu", "operator": "NotIn", "values": ["t4"]},
-        {"key": "spot", "operator": "DoesNotExist"},
-        {"key": "nvlink", "operator": "Exists"},
-        {"key": "cores", "operator": "Gt", "values": ["8"]},
-        {"key": "age", "operator": "Lt", "values": ["9"]},
-    ]
-    pool = NodePool.model_validate({"matchLabels": {"b": "2", "a": "1"}, "matchExpressions": rules})
-    assert node_selector(pool) == "a=1,b=2,zone in (a,b),gpu notin (t4),!spot,nvlink,cores>8,age<9"
-    assert node_selector(NodePool()) == ""

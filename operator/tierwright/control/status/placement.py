@@ -14,8 +14,9 @@ _NO_CLASS: Final = re.compile(
 )
 _NODES: Final = re.compile(r"(?P<fit>\d+)/(?P<all>\d+) nodes are available")
 _OFF_POOL: Final = re.compile(
-    r"(?P<count>\d+) node\(s\) didn't match (?:Pod's node affinity/selector|Pod's node affinity|node selector)"
+    r"(\d+) node\(s\) didn't match (?:Pod's node affinity/selector|Pod's node affinity|node selector)"
 )
+_TAINTED: Final = re.compile(r"(\d+) node\(s\) had (?:untolerated )?taint")
 _NO_NODES: Final = "no nodes available to schedule pods"
 _PREEMPTION: Final = re.compile(r"\s*(no new claims to deallocate,\s*)?preemption:.*$", re.DOTALL)
 
@@ -58,14 +59,13 @@ def volume_pending(snapshot: Snapshot) -> Finding | None:
 
 
 def node_pool_empty(snapshot: Snapshot) -> Finding | None:
-    """No node matches the tier's node pool at all: known from the nodes, else from the scheduler's words."""
+    """No node is both in the tier's node pool and free of taints that the pods do not tolerate."""
     for pod in _unplaced(snapshot):
         words = scheduler_words(pod)
-        if words and (
-            matches_no_node(words) if snapshot.pool_has_nodes is None else not snapshot.pool_has_nodes
-        ):
+        if matches_no_node(words):
             return Finding(
-                Reason.NODE_POOL_EMPTY, f"no node matches the node pool of this tier: pod {pod.name}: {words}"
+                Reason.NODE_POOL_EMPTY,
+                f"no node that the tier tolerates matches its node pool: pod {pod.name}: {words}",
             )
     return None
 
@@ -91,13 +91,19 @@ def scheduler_words(pod: PodView) -> str:
 
 
 def matches_no_node(words: str) -> bool:
-    """Whether the scheduler says that every node there is lies outside the pod's node selector."""
+    """Whether the scheduler says that every node lies outside the pod's node selector, or is tainted.
+
+    A node outside the pool that is tainted as well (a control plane's) is counted among the tainted ones only, so
+    these do not tell that the pool has a node. Where no node is outside the pool, taints alone are the trouble.
+    """
     if _NO_NODES in words:
         return True
-    nodes, off_pool = _NODES.search(words), _OFF_POOL.search(words)
-    return bool(nodes and off_pool and nodes["all"] == off_pool["count"]) or bool(
-        nodes and nodes["all"] == "0"
-    )
+    nodes = _NODES.search(words)
+    if nodes is None:
+        return False
+    off_pool = sum(int(count) for count in _OFF_POOL.findall(words))
+    tainted = sum(int(count) for count in _TAINTED.findall(words))
+    return int(nodes["all"]) == off_pool + tainted and (off_pool > 0 or tainted == 0)
 
 
 def _unplaced(snapshot: Snapshot) -> tuple[PodView, ...]:
