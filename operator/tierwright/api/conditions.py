@@ -153,7 +153,7 @@ REASONS: Final[Mapping[Reason, ReasonInfo]] = {
         "taints (`hardware.tolerations`), or lower the replicas.",
     ),
     Reason.NODE_POOL_EMPTY: ReasonInfo(
-        "No node has the labels that the tier is pinned to.",
+        "No node has the labels that the tier is pinned to, or those that do have a taint that it does not tolerate.",
         "Compare `spec.hardware.nodePool` with `kubectl get nodes --show-labels`; where an autoscaler makes nodes on "
         "demand, see why it does not.",
     ),
