@@ -15,6 +15,7 @@ from dev import chart
 from dev.cluster import cluster as clusters
 from dev.cluster.cluster import Cluster
 from tests.support.kubernetes import Kubernetes
+from tests.support.operator_process import running_operator
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.integration
@@ -203,6 +204,29 @@ def test_a_namespaced_operator_may_do_its_work_there_alone(shell: Shell) -> None
     ]:
         assert shell.may(OPERATOR, "list", "inferencetiers.tierwright.dev", namespace) is allowed
         assert shell.may(OPERATOR, "create", "deployments.apps", namespace) is allowed
+
+
+def test_a_namespaced_operator_serves_its_namespaces_under_its_role(shell: Shell, tmp_path: Path) -> None:
+    for namespace in ("team-a", "team-b"):
+        shell.admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    # The installed pod is played by kwok and does nothing; the process beside it has the account that the pod has.
+    shell.install("--set", "watchNamespaces={team-a,team-b}")
+    token = shell.must("kubectl", "create", "token", "tierwright-operator", *IN_SYSTEM).strip()
+    config = yaml.safe_load(shell.admin.kubeconfig.read_text(encoding="utf-8"))
+    for user in config["users"]:
+        user["user"] = {"token": token}
+    kubeconfig = tmp_path / "operator.kubeconfig"
+    kubeconfig.write_text(yaml.safe_dump(config), encoding="utf-8")
+    name = shell.apply_tier("default")
+    shell.apply_tier("team-a")
+    with running_operator(kubeconfig, OPERATOR, tmp_path, namespaces="team-a,team-b", resync_seconds="3"):
+        late = shell.apply_tier("team-b")
+        eventually(
+            lambda: all(shell.admin.get("Deployment", late, each) for each in ("team-a", "team-b")),
+            "both tiers have their workloads",
+        )
+    assert shell.admin.get("Deployment", name, "default") is None
+    assert "status" not in shell.admin.must_get("InferenceTier", name, "default")
 
 
 def test_people_with_the_clusters_roles_can_use_tiers(shell: Shell) -> None:
