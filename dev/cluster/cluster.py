@@ -251,17 +251,20 @@ def _load(name: str) -> Cluster | None:
         return None
     plane = control_plane.load(name)
     found = Cluster(name, run_dir, Path(state["kubeconfig"]), state["version"], state["nodes"], plane)
-    if plane and not (all(processes.alive(each) for each in processes.load(run_dir)) and _answers(found)):
+    if plane is None:
+        return found
+    whole = processes.load(run_dir)
+    if not all(processes.alive(each) for each in whole):
         return None
-    return found
-
-
-def _answers(running: Cluster) -> bool:
-    api = running.api()
+    api = found.api()
     try:
-        return api.ready()
+        # A busy machine's API server may be slow to say that it is ready; that alone must not end a cluster.
+        processes.wait_until(api.ready, "the API server to be ready", whole, deadline_s=60)
+    except ComponentError:
+        return None
     finally:
         api.close()
+    return found
 
 
 def _keep_logs(run_dir: Path, progress: Progress) -> None:

@@ -41,6 +41,14 @@ NODE_GRACE_S = 300
 """How long kwok's nodes may be silent before they count as lost: one busy core must not look like a dead node."""
 
 
+_READY = {
+    "type": "Ready",
+    "status": "True",
+    "reason": "KubeletReady",
+    "message": "kubelet is posting ready status",
+}
+
+
 @dataclass(frozen=True)
 class KwokNode:
     """One node to make: its pool, its number within the pool (from 1), and its number within the cluster (from 0)."""
@@ -88,8 +96,8 @@ def pool_nodes(pool: Pool, count: int, first: int = 1, index: int = 100) -> list
     return [KwokNode(pool, first + offset, index + offset) for offset in range(count)]
 
 
-def node_object(node: KwokNode) -> dict[str, Any]:
-    """The Node as its kubelet would register it; kwok adds the conditions."""
+def node_object(node: KwokNode, *, ready: bool = False) -> dict[str, Any]:
+    """The Node as its kubelet would register it; kwok adds the conditions unless it is born `ready`."""
     name = node.pool.node_name(node.number)
     resources = {
         "cpu": node.pool.cpu,
@@ -108,6 +116,9 @@ def node_object(node: KwokNode) -> dict[str, Any]:
                 "kubernetes.io/hostname": name,
                 "kubernetes.io/os": "linux",
                 "kubernetes.io/arch": "amd64",
+                # Set by a kubelet too; the node controller would add them, one write per node.
+                "beta.kubernetes.io/os": "linux",
+                "beta.kubernetes.io/arch": "amd64",
                 "type": "kwok",
                 **node.pool.node_labels(node.number),
             },
@@ -118,6 +129,7 @@ def node_object(node: KwokNode) -> dict[str, Any]:
             ]
         },
         "status": {
+            "conditions": [dict(_READY)] if ready else [],
             "capacity": resources,
             "allocatable": resources,
             "addresses": [
@@ -137,14 +149,17 @@ def node_object(node: KwokNode) -> dict[str, Any]:
     }
 
 
-def create_nodes(api: Api, nodes: Sequence[KwokNode]) -> None:
-    """Make the nodes, several at a time (1,000 take some seconds); those that are there already stay."""
+def create_nodes(api: Api, nodes: Sequence[KwokNode], *, ready: bool = False) -> None:
+    """Make the nodes, several at a time; those that are there already stay.
+
+    Born `ready`, a node costs three writes fewer: for a thousand of them.
+    """
 
     def create(share: Sequence[KwokNode]) -> None:
         client = api.clone()
         for node in share:
             try:
-                client.request("POST", "/api/v1/nodes", node_object(node))
+                client.request("POST", "/api/v1/nodes", node_object(node, ready=ready))
             except ApiError as error:
                 if error.status != 409:
                     raise
