@@ -9,6 +9,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from tierwright.control.kinds import WATCHED, Watched
@@ -16,11 +17,14 @@ from tierwright.control.outcome import Key
 from tierwright.control.queue import KeyQueue
 from tierwright.kube.errors import ApiError, KubeError
 from tierwright.kube.verbs import KubeClient
+from tierwright.observe.slim import slim
 from tierwright.observe.store import Store
 from tierwright.telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
+PAGE: Final = 200
+"""Objects per page: what a page takes in memory while it is read is not given back to the system."""
 SPREAD_SHARE: Final = 0.1
 MAX_SPREAD: Final = 30.0
 """A resync hands its tiers to the queue over this share of its interval, and this many seconds at most."""
@@ -78,7 +82,13 @@ class Resync:
     async def _compare_kind(self, watched: Watched, namespace: str | None) -> set[Key]:
         mark = self._store.mark()
         try:
-            objects = await self._client.list(watched.kind, namespace, label_selector=watched.label_selector)
+            objects = await self._client.list(
+                watched.kind,
+                namespace,
+                label_selector=watched.label_selector,
+                limit=PAGE,
+                keep=partial(slim, watched.kind),
+            )
         except ApiError as error:
             if error.status == 404 and watched.kind == self._store.tier_kind:
                 self._queue.add(self._store.replace_all(watched.kind, (), mark=mark))

@@ -198,7 +198,7 @@ def kopf_settings(watched: Sequence[Watched]) -> kopf.OperatorSettings:
     settings.watching.client_timeout = 300
     settings.watching.connect_timeout = 10
     settings.watching.inactivity_timeout = 70
-    settings.watching.chunk_size = 500
+    settings.watching.chunk_size = 200
     settings.networking.request_timeout = 15
     settings.networking.connect_timeout = 5
     settings.networking.enforce_retry_after = True

@@ -10,7 +10,7 @@ import json
 import logging
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -148,6 +148,7 @@ class HttpKubeClient:
         label_selector: str = "",
         field_selector: str = "",
         limit: int = 500,
+        keep: Callable[[Object], Object] | None = None,
     ) -> Objects:
         """See KubeClient."""
         query = {"limit": str(limit)}
@@ -157,7 +158,7 @@ class HttpKubeClient:
             query["fieldSelector"] = field_selector
         for attempt in range(1, MAX_LIST_RESTARTS + 1):
             try:
-                return await self._list_pages(kind, namespace, query)
+                return await self._list_pages(kind, namespace, query, keep)
             except ApiError as error:
                 # The server forgot the snapshot between two pages: only a list from the start is consistent.
                 if error.status != 410 or attempt == MAX_LIST_RESTARTS:
@@ -165,7 +166,11 @@ class HttpKubeClient:
         raise AssertionError("unreachable")
 
     async def _list_pages(
-        self, kind: ResourceKind, namespace: str | None, query: Mapping[str, str]
+        self,
+        kind: ResourceKind,
+        namespace: str | None,
+        query: Mapping[str, str],
+        keep: Callable[[Object], Object] | None,
     ) -> Objects:
         items: Objects = []
         page_query = dict(query)
@@ -181,7 +186,7 @@ class HttpKubeClient:
             for item in page.get("items") or ():
                 item.setdefault("apiVersion", kind.api_version)
                 item.setdefault("kind", kind.kind)
-                items.append(item)
+                items.append(keep(item) if keep else item)
             more = (page.get("metadata") or {}).get("continue")
             if not more:
                 return items

@@ -1,5 +1,6 @@
 """What the operator may ask of the API server: five verbs over plain dicts."""
 
+from collections.abc import Callable
 from typing import Literal, Protocol
 
 from tierwright.kube.resources import Object, ObjectRef, ResourceKind
@@ -23,8 +24,11 @@ class KubeClient(Protocol):
         label_selector: str = "",
         field_selector: str = "",
         limit: int = 500,
+        keep: Callable[[Object], Object] | None = None,
     ) -> Objects:
         """All objects that match, read in pages of ``limit``; in every namespace when none is given.
+
+        ``keep`` makes of each object what is returned, page by page, so that a long list need not fit into memory.
 
         apiVersion and kind are filled in on each item (lists leave them out).
         """

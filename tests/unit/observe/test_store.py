@@ -16,6 +16,7 @@ from tierwright.kube.resources import (
     ObjectRef,
     ResourceKind,
 )
+from tierwright.observe.slim import slim
 from tierwright.observe.store import Store
 
 TIER = ResourceKind("tierwright.dev", "v1alpha1", "InferenceTier", "inferencetiers")
@@ -303,3 +304,24 @@ def test_any_order_and_loss_of_events_ends_equal_to_the_cluster_after_a_list(
             (held.put if action == "put" else held.delete)(SERVICE, copy.deepcopy(state))
     held.replace_all(SERVICE, list(cluster.values()), mark=held.mark())
     assert {each["metadata"]["name"]: each for each in held.children_of(NS, "a")} == cluster
+
+
+def test_slimming_twice_is_slimming_once() -> None:
+    raw = {
+        POD: child(
+            "p", 1, of="a", spec={"volumes": [{"name": "w", "ephemeral": {}}], "containers": [{"name": "c"}]}
+        ),
+        DEPLOYMENT: child("d", 1, of="a", spec={"replicas": 1}),
+        HPA: child("h", 1, of="a", spec={"scaleTargetRef": {"kind": "Deployment", "name": "d"}}),
+        SERVICE: child("s", 1, of="a"),
+        TIER: tier("a", 1),
+    }
+    for kind, obj in raw.items():
+        obj["metadata"]["managedFields"] = [{"manager": "m", "fieldsV1": {"f:spec": {"f:replicas": {}}}}]
+        obj["metadata"]["annotations"] = {
+            "kubectl.kubernetes.io/last-applied-configuration": "{}",
+            "kept": "yes",
+        }
+        once = slim(kind, obj)
+        assert slim(kind, once) == once
+        assert once["metadata"]["annotations"] == {"kept": "yes"}
