@@ -8,7 +8,7 @@ from tierwright.api.engine import EngineType
 from tierwright.api.hardware import Accelerator
 from tierwright.api.rules.sources import any_downloaded, is_downloaded
 from tierwright.api.scalars import duration_seconds, quantity_value
-from tierwright.api.tier import InferenceTier, TierSpec
+from tierwright.api.tier import TierSpec
 
 # Upper bounds, in seconds, of the histogram buckets that vLLM 0.32 exposes on /metrics.
 TIME_TO_FIRST_TOKEN_BUCKETS: Final[tuple[float, ...]] = (
@@ -45,9 +45,9 @@ _SMALL_HOST: Final = "inf2.xlarge"
 _SMALL_HOST_MEMORY: Final = "14Gi"
 
 
-def tier_warnings(tier: InferenceTier) -> tuple[str, ...]:
+def tier_warnings(spec: TierSpec) -> tuple[str, ...]:
     """What is likely not meant, each as ``field path: what happens; what to do``."""
-    return tuple(words for look in _LOOKS for words in look(tier.spec))
+    return tuple(words for look in _LOOKS for words in look(spec))
 
 
 def _objectives(spec: TierSpec) -> Sequence[str]:

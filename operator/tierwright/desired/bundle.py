@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tierwright.api.tier import InferenceTier
+from tierwright.api.warnings import tier_warnings
 from tierwright.desired.budgets import budgets
 from tierwright.desired.deployment import deployment
 from tierwright.desired.labels import selector_labels
@@ -17,7 +18,6 @@ from tierwright.desired.pvc import persistent_volume_claim
 from tierwright.desired.service_account import service_account
 from tierwright.desired.services import endpoint, headless_service, service
 from tierwright.desired.volumes import COMPILE_VOLUME
-from tierwright.desired.warnings import tier_warnings
 from tierwright.desired.weights import WEIGHTS_VOLUME, weights_plan
 from tierwright.engines.catalog import engine_plan
 from tierwright.engines.engine import EngineRequest

@@ -56,7 +56,7 @@ def undashed(argument: str) -> str:
     return "--" + name[2:].replace("_", "-") + equals + value if name.startswith("--") else argument
 
 
-@settings(max_examples=1000)
+@settings(max_examples=300)
 @given(
     name=st.sampled_from(NAMES),
     cut=st.integers(1, 40),

@@ -208,7 +208,7 @@ def test_any_json_gives_a_tier_or_errors(value: object, strict: bool) -> None:
     assert_told(parse_tier(tier({"spec": value}) | {"spec": value, "status": value}, strict))
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(data=st.data(), strict=st.booleans())
 def test_any_value_at_any_place_of_a_tier_gives_a_tier_or_errors(data: st.DataObject, strict: bool) -> None:
     obj = copy.deepcopy(load(data.draw(st.sampled_from(sample_files()))))
@@ -222,7 +222,7 @@ def test_any_value_at_any_place_of_a_tier_gives_a_tier_or_errors(data: st.DataOb
     assert_told(parse_tier(obj, strict))
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(content=specs())
 def test_what_is_read_is_read_again_from_what_is_written(content: dict[str, Any]) -> None:
     first = parse_tier(tier(content), strict=False).tier

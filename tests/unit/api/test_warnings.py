@@ -15,14 +15,14 @@ PINNED = {"hardware.nodePool.matchLabels": {"pool": "a"}, "cache.weights": {"siz
 def warnings_of(changes: dict[str, Any], base: str = "gpu") -> list[str]:
     result = parse_tier(tier(spec(base, PINNED | changes if base != "cpu" else changes)), strict=True)
     assert result.tier is not None, result.errors
-    return [*tier_warnings(result.tier)]
+    return [*tier_warnings(result.tier.spec)]
 
 
 @pytest.mark.parametrize("path", sample_files(), ids=lambda path: path.stem)
 def test_the_samples_give_no_warnings(path: Path) -> None:
     result = parse_tier(load(path), strict=True)
     assert result.tier is not None
-    assert tier_warnings(result.tier) == ()
+    assert tier_warnings(result.tier.spec) == ()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ OPERATOR_ENV: Final = (
     "CUDA_CACHE_PATH",
     "FLASHINFER_WORKSPACE_BASE",
     "HF_HOME",
+    "HF_HUB_DISABLE_TELEMETRY",
     "HF_HUB_OFFLINE",
     "HOME",
     "JAX_COMPILATION_CACHE_DIR",
@@ -17,10 +18,13 @@ OPERATOR_ENV: Final = (
     "NUMBA_CACHE_DIR",
     "TORCHINDUCTOR_CACHE_DIR",
     "TRITON_CACHE_DIR",
+    "USER",
     "VLLM_CACHE_ROOT",
     "VLLM_CONFIG_ROOT",
     "VLLM_ENGINE_READY_TIMEOUT_S",
     "VLLM_NO_USAGE_STATS",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
 )
 """Variables that the operator sets itself, on one accelerator or engine or another."""
 DEVICE_ENV: Final = ("CUDA_VISIBLE_DEVICES", "NEURON_RT_VISIBLE_CORES", "NVIDIA_VISIBLE_DEVICES")
