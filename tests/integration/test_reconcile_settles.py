@@ -200,8 +200,9 @@ def test_policy_that_changes_a_child_back_is_reported_and_not_fought(
     finally:
         api.request("DELETE", f"{base}/mutatingadmissionpolicybindings/{name}")
         api.request("DELETE", f"{base}/mutatingadmissionpolicies/{name}")
-    k8s.apply(tier(engine={"type": "vllm", "maxModelLen": 4096}))
-    wait_ready(k8s)
+    # Nobody tells that the policy is gone: it is tried again after a dozen resyncs.
+    wait_condition(k8s, "Reconciling", "False", "Settled", deadline_s=120)
+    assert k8s.must_get("Deployment", NAME)["spec"]["progressDeadlineSeconds"] != 77
 
 
 def test_deleted_tier_leaves_no_writes_behind(

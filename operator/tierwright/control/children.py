@@ -4,10 +4,9 @@ The store may lag behind, so it only says that nothing is to be done. Before a w
 the plan is made again from what was read.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from tierwright.api.conditions import Reason
 from tierwright.control import scaler
@@ -29,7 +28,6 @@ from tierwright.observe.snapshot import Problem
 from tierwright.observe.store import Store
 from tierwright.telemetry.metrics import Metrics
 
-CHILDREN_MANAGER: Final = "tierwright"
 _CONFLICT_STATUS: Final = 409
 
 
@@ -47,13 +45,25 @@ class _Refusal:
         return self.manifest_hash == digest and (self.is_final or self.at > oldest)
 
 
+@dataclass(frozen=True)
+class _Uncorrected:
+    """Fields that the API server did not take over from an apply: of which manifest, and when."""
+
+    manifest_hash: str
+    fields: tuple[str, ...]
+    at: datetime
+
+    def stands(self, digest: str, fields: tuple[str, ...], oldest: datetime) -> bool:
+        """Whether another apply would only fight: the same fields of the same manifest, tried after ``oldest``."""
+        return self.manifest_hash == digest and self.fields == fields and self.at > oldest
+
+
 @dataclass
 class ChildMemory:
     """What is remembered of one tier's children from one reconcile to the next; losing it costs one apply each."""
 
     refusals: dict[ObjectRef, _Refusal] = field(default_factory=dict)
-    uncorrected: dict[ObjectRef, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
-    """Manifest hash and fields that the API server did not take over."""
+    uncorrected: dict[ObjectRef, _Uncorrected] = field(default_factory=dict)
 
 
 @dataclass
@@ -79,16 +89,38 @@ class Applied:
             self.problems.append(problem_of(ref, error))
 
 
-class ChildApplier:
-    """Brings children to what is desired; ``retry_refused_after`` is how long a refused apply is not repeated."""
+@dataclass(frozen=True)
+class _Task:
+    """One child to bring about: its address, its stamped manifest, and the replicas that are due if it is the workload."""
 
-    def __init__(
-        self, client: KubeClient, store: Store, metrics: Metrics, retry_refused_after: timedelta
-    ) -> None:
+    ref: ObjectRef
+    desired: Object
+    is_workload: bool
+    replicas: int | None
+    now: datetime
+
+    @property
+    def digest(self) -> str:
+        """Changes with any field of the manifest."""
+        return str(self.desired["metadata"]["annotations"][APPLIED_HASH_ANNOTATION])
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long an apply is not repeated that the server refused, or that something else undoes at once."""
+
+    refused: timedelta
+    uncorrected: timedelta
+
+
+class ChildApplier:
+    """Brings children to what is desired."""
+
+    def __init__(self, client: KubeClient, store: Store, metrics: Metrics, patience: Patience) -> None:
         self._client = client
         self._metrics = metrics
         self._store = store
-        self._retry_refused_after = retry_refused_after
+        self._patience = patience
 
     async def apply(
         self, bundle: Bundle, owner: Owner, replicas: int | None, memory: ChildMemory, now: datetime
@@ -132,7 +164,7 @@ class ChildApplier:
                     applied.problems.append(problem_of(ref, error))
 
     async def _apply_child(
-        self, task: "_Task", owner: Owner, memory: ChildMemory, applied: Applied
+        self, task: _Task, owner: Owner, memory: ChildMemory, applied: Applied
     ) -> Object | None:
         """The live child when it is ours and usable."""
         ref = task.ref
@@ -145,7 +177,7 @@ class ChildApplier:
         # A workload of ours whose new template is refused can still be scaled.
         usable = stored if first is Action.APPLY else None
         refusal = memory.refusals.get(ref)
-        if refusal is not None and refusal.stands(task.digest, task.now - self._retry_refused_after):
+        if refusal is not None and refusal.stands(task.digest, task.now - self._patience.refused):
             applied.problems.append(refusal.problem)
             return usable
         try:
@@ -164,7 +196,7 @@ class ChildApplier:
         return live
 
     async def _carry_out(
-        self, task: "_Task", owner: Owner, memory: ChildMemory, applied: Applied
+        self, task: _Task, owner: Owner, memory: ChildMemory, applied: Applied
     ) -> Object | None:
         """Reads the child by name, plans again, and applies when the plan says so."""
         ref = task.ref
@@ -181,53 +213,27 @@ class ChildApplier:
             return None
         if not plan.action.writes:
             return live
-        if memory.uncorrected.get(ref) == (task.digest, plan.differing):
+        fought = memory.uncorrected.get(ref)
+        if fought and fought.stands(task.digest, plan.differing, task.now - self._patience.uncorrected):
             applied.problems.append(_not_corrected(ref, plan.differing))
             return live
         if plan.is_drift:
             self._metrics.drift.labels(ref.kind.kind).inc()
-        desired = _with_due_replicas(task.desired, live, task.replicas) if task.is_workload else task.desired
-        live = await self._client.apply(_for_that_very_object(desired, plan.uid), manager=CHILDREN_MANAGER)
+        desired = (
+            scaler.with_due_replicas(task.desired, live, task.replicas) if task.is_workload else task.desired
+        )
+        live = await self._client.apply(
+            _for_that_very_object(desired, plan.uid), manager=scaler.CHILDREN_MANAGER
+        )
         self._metrics.applies.labels(ref.kind.kind, plan.action.lower()).inc()
         self._store.put(ref.kind, live)
         left = differences(desired, live)
         if left:
-            memory.uncorrected[ref] = (task.digest, left)
+            memory.uncorrected[ref] = _Uncorrected(task.digest, left, task.now)
             applied.problems.append(_not_corrected(ref, left))
         else:
             memory.uncorrected.pop(ref, None)
         return live
-
-
-@dataclass(frozen=True)
-class _Task:
-    """One child to bring about: its address, its stamped manifest, and the replicas that are due if it is the workload."""
-
-    ref: ObjectRef
-    desired: Object
-    is_workload: bool
-    replicas: int | None
-    now: datetime
-
-    @property
-    def digest(self) -> str:
-        """Changes with any field of the manifest."""
-        return str(self.desired["metadata"]["annotations"][APPLIED_HASH_ANNOTATION])
-
-
-def _with_due_replicas(desired: Object, live: Mapping[str, Any] | None, replicas: int | None) -> Object:
-    """Adds replicas until the scaler owns them (rule 3).
-
-    Another autoscaler on the workload (``replicas`` is None) keeps its number: what we own already is repeated, since
-    leaving it out would reset it to 1.
-    """
-    if live is not None and scaler.scaler_owns_replicas(live):
-        return desired
-    if replicas is not None:
-        return scaler.with_replicas(desired, replicas)
-    if live is not None and CHILDREN_MANAGER in scaler.replica_owners(live):
-        return scaler.with_replicas(desired, int(live["spec"]["replicas"]))
-    return desired
 
 
 def _for_that_very_object(manifest: Object, uid: str | None) -> Object:

@@ -13,7 +13,7 @@ from tierwright.api.status import TierStatus
 from tierwright.api.tier import InferenceTier
 from tierwright.control import scaler
 from tierwright.control.apply_plan import Owner, controller_of
-from tierwright.control.children import Applied, ChildApplier, ChildMemory
+from tierwright.control.children import Applied, ChildApplier, ChildMemory, Patience
 from tierwright.control.conflicts import served
 from tierwright.control.intake import Intake, take_in
 from tierwright.control.outcome import Done, Failed, Key, Outcome, RequeueAfter
@@ -46,9 +46,13 @@ class ReconcileSettings:
     look_again_at_young_pods: timedelta = timedelta(seconds=6)
 
     @property
-    def retry_refused_after(self) -> timedelta:
-        """Shorter than a resync, whose tiers come a little earlier or later each time."""
-        return self.resync * 0.8
+    def patience(self) -> Patience:
+        """A refused apply waits a little less than a resync, whose tiers come earlier or later each time.
+
+        A field that something changes back is tried again after a dozen resyncs, an hour: often enough to see that
+        the policy has gone, too seldom to be a fight.
+        """
+        return Patience(refused=self.resync * 0.8, uncorrected=self.resync * 12)
 
 
 @dataclass
@@ -88,7 +92,7 @@ class Reconciler:
         self._store = store
         self._now = now
         self._settings = settings or ReconcileSettings()
-        self._children = ChildApplier(client, store, metrics, self._settings.retry_refused_after)
+        self._children = ChildApplier(client, store, metrics, self._settings.patience)
         self._status = StatusWriter(client, store, recorder)
         self._memories: dict[Key, _Memory] = {}
 

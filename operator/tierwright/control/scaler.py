@@ -15,6 +15,7 @@ from tierwright.kube.resources import Object
 from tierwright.observe.snapshot import ScaleView
 
 SCALER_MANAGER: Final = "tierwright-scaler"
+CHILDREN_MANAGER: Final = "tierwright"
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,24 @@ def without_replicas(manifest: Mapping[str, Any]) -> Object:
     return {**manifest, "spec": {key: value for key, value in manifest["spec"].items() if key != "replicas"}}
 
 
-def with_replicas(manifest: Mapping[str, Any], replicas: int) -> Object:
-    """The workload's manifest for the children's manager before the scaler owns the replicas."""
+def with_due_replicas(
+    manifest: Mapping[str, Any], live: Mapping[str, Any] | None, replicas: int | None
+) -> Object:
+    """The workload's manifest as the children's manager sends it: with replicas until the scaler owns them.
+
+    Another autoscaler on the workload (``replicas`` is None) keeps its number: what the children's manager owns by
+    then it repeats, since leaving it out would reset it to 1.
+    """
+    if live is not None and scaler_owns_replicas(live):
+        return dict(manifest)
+    if replicas is not None:
+        return _with_replicas(manifest, replicas)
+    if live is not None and CHILDREN_MANAGER in replica_owners(live):
+        return _with_replicas(manifest, int(live["spec"]["replicas"]))
+    return dict(manifest)
+
+
+def _with_replicas(manifest: Mapping[str, Any], replicas: int) -> Object:
     return {**manifest, "spec": {**manifest["spec"], "replicas": replicas}}
 
 

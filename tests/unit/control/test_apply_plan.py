@@ -124,6 +124,14 @@ def test_field_that_is_no_longer_desired_is_an_apply() -> None:
     )
 
 
+def test_drift_is_what_others_changed_and_not_an_edit_of_the_spec() -> None:
+    edited = live(DESIRED)
+    edited["spec"]["selector"] = {"app": "hijacked"}
+    assert plan_child(DESIRED, edited, OWNER).is_drift
+    assert not plan_child(DESIRED, live(stamped(manifest(externalName="x"))), OWNER).is_drift
+    assert not plan_child(DESIRED, None, OWNER).is_drift
+
+
 def test_label_of_ours_that_was_taken_away_comes_back() -> None:
     found = live(DESIRED)
     del found["metadata"]["labels"]["tierwright.dev/tier"]

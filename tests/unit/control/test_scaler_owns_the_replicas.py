@@ -106,11 +106,35 @@ def test_scaler_applies_nothing_but_replicas_and_to_that_very_object() -> None:
     }
 
 
-def test_replicas_are_put_in_and_taken_out_of_a_copy() -> None:
-    whole = deployment(2)
-    assert "replicas" not in scaler.without_replicas(whole)["spec"]
-    assert scaler.with_replicas(whole, 7)["spec"]["replicas"] == 7
-    assert whole == deployment(2)
+@pytest.mark.parametrize(
+    ("live", "replicas", "sent"),
+    [
+        (None, 3, 3),
+        (None, None, None),
+        (owned_by("tierwright", replicas=2), 3, 3),
+        (owned_by("kubectl", replicas=2), 3, 3),
+        (owned_by("tierwright", "tierwright-scaler", replicas=4), 3, None),
+        (owned_by("tierwright-scaler", replicas=4), 3, None),
+        (owned_by("tierwright", replicas=4), None, 4),
+        (owned_by("kube-controller-manager", replicas=4), None, None),
+    ],
+    ids=[
+        "creation",
+        "creation beside another autoscaler",
+        "the operator ended before its scaler spoke",
+        "the scaler lost the field",
+        "the scaler owns it, once both did",
+        "the scaler owns it",
+        "another autoscaler, and the field would fall back to 1",
+        "another autoscaler owns it",
+    ],
+)
+def test_children_manager_sends_replicas_until_the_scaler_owns_them(
+    live: dict[str, Any] | None, replicas: int | None, sent: int | None
+) -> None:
+    bare = scaler.without_replicas(deployment(9))
+    assert scaler.with_due_replicas(bare, live, replicas)["spec"].get("replicas") == sent
+    assert "replicas" not in bare["spec"]
 
 
 def test_autoscaler_of_another_target_is_none_of_ours() -> None:

@@ -258,6 +258,18 @@ CASES: list[tuple[str, Snapshot, Reason, str]] = [
         "no capacity",
     ),
     (
+        "a volume has failed, and then its class is found missing",
+        snapshot(
+            unschedulable("0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims."),
+            events=[
+                event("PersistentVolumeClaim", "c", "ProvisioningFailed", "rpc error: no capacity"),
+                event("PersistentVolumeClaim", "d", "ProvisioningFailed", 'storageclass "x" not found'),
+            ],
+        ),
+        Reason.STORAGE_CLASS_MISSING,
+        "volume d",
+    ),
+    (
         "the claim of a pvc:// source does not exist",
         snapshot(unschedulable('persistentvolumeclaim "models" not found')),
         Reason.VOLUME_PENDING,
@@ -265,7 +277,7 @@ CASES: list[tuple[str, Snapshot, Reason, str]] = [
     ),
     (
         "the volume behind a claim is lost",
-        snapshot(unschedulable(""), claims=(VolumeClaimView("c", "Lost"),)),
+        snapshot(unschedulable(""), claims=(VolumeClaimView("b", "Bound"), VolumeClaimView("c", "Lost"))),
         Reason.VOLUME_PENDING,
         "is lost",
     ),
@@ -550,6 +562,12 @@ def test_missing_pull_secret_is_named_next_to_the_failed_pull() -> None:
         events=[event("Pod", "llama-fast-1", "FailedToRetrieveImagePullSecret", words)],
     )
     assert "regcred" in ready(view).message
+
+
+def test_pod_that_no_scheduler_has_seen_yet_waits() -> None:
+    unseen = pod(node="", phase="Pending", containers=[], conditions=[])
+    unseen["status"]["conditions"] = []
+    assert ready(snapshot(unseen)).reason == Reason.STARTING
 
 
 def test_old_volume_trouble_is_forgotten_once_pods_have_nodes() -> None:

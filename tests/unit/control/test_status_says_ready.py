@@ -91,6 +91,12 @@ def test_spec_that_the_deployment_controller_has_not_seen_is_reconciling() -> No
     assert summary(view)["Reconciling"] == "True/RollingOut"
 
 
+def test_first_pods_of_a_new_tier_are_no_rollout() -> None:
+    new = deployment(2, updated=0)
+    new["status"]["replicas"] = 0
+    assert summary(snapshot(workload=new))["Reconciling"] == "True/Progressing"
+
+
 def test_too_few_ready_pods_are_counted() -> None:
     view = snapshot(ready_pod("a"), pod("b"), pod("c"), pod("d"), of=tier(replicas=4))
     ready = get(status_of(view), ConditionType.READY)

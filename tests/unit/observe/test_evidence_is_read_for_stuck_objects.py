@@ -16,7 +16,7 @@ from tests.unit.control.pods import (
     waiting,
 )
 from tierwright.observe.evidence import is_starting, subjects, template_volumes
-from tierwright.observe.pods import pod_view
+from tierwright.observe.pods import pod_view, volume_claim_view
 
 CLAIMS, EPHEMERAL = ("weights",), ("compile",)
 YOUNG = "2026-11-30T11:59:58Z"
@@ -91,3 +91,9 @@ def test_volumes_are_those_of_the_template() -> None:
     live["spec"]["template"]["spec"]["volumes"][1]["ephemeral"] = {"volumeClaimTemplate": {}}
     assert template_volumes(live) == (("llama-weights",), ("compile",))
     assert template_volumes(None) == ((), ())
+
+
+def test_claim_without_a_status_is_pending() -> None:
+    lost = volume_claim_view({"metadata": {"name": "c"}, "status": {"phase": "Lost"}})
+    assert (lost.name, lost.phase) == ("c", "Lost")
+    assert volume_claim_view({"metadata": {"name": "c"}}).phase == "Pending"

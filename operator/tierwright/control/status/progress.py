@@ -52,7 +52,7 @@ def reconciling(snapshot: Snapshot, found: tuple[Finding, ...]) -> Draft:
         return Draft("False", Reason.SETTLED, "all is as the spec asks for")
     if found:
         return Draft("True", found[0].reason, joined(found))
-    if snapshot.workload is not None and is_rolling_out(snapshot.workload):
+    if snapshot.workload is not None and _has_old_pods(snapshot.workload):
         return Draft("True", Reason.ROLLING_OUT, "pods are being replaced by those of the present spec")
     return Draft(
         "True", Reason.PROGRESSING, f"{snapshot.ready_count} of {snapshot.wanted} replicas are ready"
