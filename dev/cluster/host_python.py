@@ -63,28 +63,32 @@ def packages_of(python: HostPython) -> list[str] | None:
     folder = python.prefix / "lib" / f"python{python.short}" / "lib-dynload"
     modules = [module for module in sorted(folder.glob("*.so")) if not module.name.startswith(LEFT_OUT)]
     listed = subprocess.run(["ldd", python.program, *modules], capture_output=True, text=True, check=False)
-    libraries = {Path(found) for found in re.findall(r"=> (/\S+)", listed.stdout)}
+    found = sorted({Path(word) for word in re.findall(r"=> (/\S+)", listed.stdout)})
+    libraries = [library for library in found if not library.is_relative_to(python.prefix)]
+    owners = _owners([path for library in libraries for path in _spellings(library)])
     packages: set[str] = set()
-    for library in sorted(libraries):
-        if library.is_relative_to(python.prefix):
-            continue
-        owner = _owner(library)
-        if owner is None:
+    for library in libraries:
+        known = [owners[path] for path in _spellings(library) if path in owners]
+        if not known:
             return None
-        packages.add(owner)
+        packages.add(known[0])
     return sorted(packages)
 
 
-def _owner(library: Path) -> str | None:
-    plain, resolved = str(library), str(library.resolve())
-    for path in (plain, resolved, f"/usr{plain}", plain.removeprefix("/usr"), resolved.removeprefix("/usr")):
-        try:
-            done = subprocess.run(["dpkg", "-S", path], capture_output=True, text=True, check=False)
-        except FileNotFoundError:
-            return None
-        if done.returncode == 0:
-            return done.stdout.split(":")[0].split(",")[0]
-    return None
+def _spellings(library: Path) -> list[str]:
+    """The paths that dpkg may know a library by: before and after links, with and without /usr."""
+    paths = [str(library), str(library.resolve())]
+    return [*paths, f"/usr{library}", *(path.removeprefix("/usr") for path in paths)]
+
+
+def _owners(paths: list[str]) -> dict[str, str]:
+    try:
+        # One call for all, since each reads dpkg's whole database; it fails when it knows not all, which is usual.
+        done = subprocess.run(["dpkg", "-S", *paths], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return {}
+    lines = (line.partition(": ") for line in done.stdout.splitlines())
+    return {path: owner.split(",")[0].split(":")[0] for owner, _, path in lines}
 
 
 def _programs() -> list[Path]:
