@@ -50,7 +50,7 @@ class Debian:
     """What debootstrap is to make: suite, mirror, and packages beyond the minimal set."""
 
     suite: str
-    mirror: str
+    mirror: str | None
     packages: tuple[str, ...]
 
     @property
@@ -98,7 +98,7 @@ def ensure_debian(debian: Debian, folder: Path, progress: Callable[[str], None])
     argv = ["debootstrap", "--variant=minbase", f"--include={','.join(debian.packages)}"]
     with log.open("w") as output:
         done = subprocess.run(
-            [*argv, debian.suite, str(rootfs), debian.mirror],
+            [*argv, debian.suite, str(rootfs), *([debian.mirror] if debian.mirror else [])],
             env=environment(),
             stdout=output,
             stderr=output,
@@ -131,18 +131,16 @@ def python_dockerfile(python: HostPython | None) -> str:
     )
 
 
-def host_debian(os_release: str, apt_uris: Sequence[str]) -> tuple[str, str]:
+def host_debian(os_release: str, apt_uris: Sequence[str]) -> tuple[str, str | None]:
     """Suite and mirror of this machine's Debian or Ubuntu, from /etc/os-release and apt's index targets.
 
-    A machine of another kind gets Debian bookworm from Debian's own mirror.
+    A machine of another kind gets Debian bookworm. None for the mirror means the one that debootstrap knows.
     """
     fields = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', os_release, flags=re.MULTILINE))
     suite, kind = fields.get("VERSION_CODENAME", ""), fields.get("ID", "")
     if not suite or kind not in ("debian", "ubuntu"):
-        return "bookworm", "http://mirror.example/debian"
-    main = [uri for uri in apt_uris if uri.rstrip("/").endswith(f"/{kind}")]
-    usual = {"debian": "http://mirror.example/debian", "ubuntu": "http://mirror.example/ubuntu"}
-    return suite, (main[0] if main else usual[kind])
+        return "bookworm", None
+    return suite, next((uri for uri in apt_uris if uri.rstrip("/").endswith(f"/{kind}")), None)
 
 
 def _choose(pythons: Sequence[HostPython]) -> tuple[HostPython | None, Debian]:
