@@ -58,6 +58,10 @@ class Server:
         finally:
             self._api.request("DELETE", f"{self._path}/stored")
 
+    def stored(self, content: dict[str, Any]) -> dict[str, Any]:
+        """The object as the server would store it: pruned and defaulted."""
+        return self._api.request("POST", f"{self._path}?dryRun=All", tier(content))
+
     def close(self) -> None:
         """Close the connection."""
         self._api.close()
@@ -142,6 +146,17 @@ def test_models_and_server_agree_on_new_tiers(server: Server, content: Spec) -> 
 
 
 @PROPERTY
+@given(content=specs())
+def test_a_stored_tier_means_what_was_written(server: Server, content: Spec) -> None:
+    written = parse_tier(tier(content), strict=False).tier
+    assume(written is not None)
+    assert written is not None
+    read = parse_tier(server.stored(content), strict=True).tier
+    assert read is not None
+    assert read.spec == written.spec
+
+
+@PROPERTY
 @given(pair=successions())
 def test_models_and_server_agree_on_changes(server: Server, pair: tuple[Spec, Spec]) -> None:
     before, content = pair
@@ -155,3 +170,18 @@ def assert_agree(from_models: Verdict, from_server: Verdict) -> None:
         assert_same(from_models, from_server)
     else:
         assert from_server, f"the models say {from_models}"
+
+
+def test_scaling_obeys_the_rules_too(server: Server, k8s: Kubernetes) -> None:
+    k8s.create(tier(spec("gpu", {"cache.weights": {"size": "1Gi"}})))
+    with pytest.raises(ApiError, match="replicas on several nodes cannot share"):
+        k8s.patch("InferenceTier", "t", {"spec": {"replicas": 2}}, "scale")
+    k8s.patch("InferenceTier", "t", {"spec": {"replicas": 0}}, "scale")
+    assert k8s.must_get("InferenceTier", "t")["spec"]["replicas"] == 0
+
+
+def test_an_automatic_tier_refuses_to_be_scaled_by_hand(server: Server, k8s: Kubernetes) -> None:
+    auto = {"mode": "Auto", "maxReplicas": 4, "objectives": {"timeToFirstToken": "500ms"}}
+    k8s.create(tier(spec("gpu", {"scaling": auto})))
+    with pytest.raises(ApiError, match="set scaling.mode: Manual"):
+        k8s.patch("InferenceTier", "t", {"spec": {"replicas": 2}}, "scale")
