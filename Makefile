@@ -23,8 +23,8 @@ fix: .venv/.stamp  ## format the code and mend what the linter can
 test: .venv/.stamp  ## check, then the tests on a control plane with kwok, then one pass on real nodes
 	@$(RUN) bash dev/test.sh
 
-demo: .venv/.stamp  ## build the images, start a cluster, serve one model at two speeds; KEEP=1 leaves it running
-	@$(RUN) $(PY) -m dev.demo $(if $(KEEP),--keep)
+demo: .venv/.stamp  ## build the images, start a cluster, serve one model at two speeds; KEEP=1 leaves it running, CLUSTER=given uses yours
+	@$(RUN) $(PY) -m dev.demo $(if $(KEEP),--keep) $(if $(filter given,$(CLUSTER)),--given)
 
 generate: .venv/.stamp  ## regenerate the CRD, the install manifest and the reference pages
 	@$(RUN) $(PY) -m dev.generate

@@ -12,7 +12,6 @@ from tests.support.kubernetes import Kubernetes
 
 if TYPE_CHECKING:
     from dev.cluster.cluster import Cluster
-
     from tests.support.operator_process import OperatorProcess
 
 
@@ -24,7 +23,7 @@ def cluster() -> Iterator["Cluster"]:
     if name := os.environ.get("TIERWRIGHT_TEST_CLUSTER"):
         yield clusters.attach(name)
         return
-    with clusters.cluster(name=f"test-{os.getpid()}", nodes="kwok") as running:
+    with clusters.cluster(name=f"test-{os.getpid()}", nodes="kwok", use_given=False) as running:
         yield running
 
 

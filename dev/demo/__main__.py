@@ -20,14 +20,15 @@ def main() -> int:
     parser.add_argument(
         "--picture", type=Path, metavar="FILE.svg", help="write a picture of what the demo showed"
     )
+    parser.add_argument("--given", action="store_true", help="use the cluster that KUBECONFIG names")
     options = parser.parse_args()
-    console = Console(steps=story.STEPS)
-    missing = missing_requirements()
     try:
-        if missing:
-            story.run_without_nodes(console, missing)
+        if options.given:
+            story.run_on_given(Console(steps=7 if options.keep else 8), keep=options.keep)
+        elif missing := missing_requirements():
+            story.run_without_nodes(Console(steps=4), missing)
         else:
-            story.run(console, keep=options.keep, picture=options.picture)
+            story.run(Console(steps=8 if options.keep else 9), keep=options.keep, picture=options.picture)
     except (CommandError, ComponentError, AssertionError) as error:
         print(f"\nThe demo stopped: {error}", file=sys.stderr)
         return 1

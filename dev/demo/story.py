@@ -21,7 +21,24 @@ SPEEDS: Final = ("fast", "standard")
 OPERATOR_IMAGE: Final = "localhost/tierwright/operator:dev"
 ENGINE_IMAGE: Final = "localhost/tierwright/engine-sim:dev"
 PORT: Final = 8000
-STEPS: Final = 9
+
+
+def run_on_given(console: Console, keep: bool) -> None:
+    """Everything but images and pools, on the cluster that KUBECONFIG names; it is left as it was found.
+
+    Raises:
+        CommandError: a step did not reach what it must, or KUBECONFIG names no cluster that answers.
+    """
+    from dev.demo import given
+
+    with given.installed(console, NAME, SYSTEM, (OPERATOR_IMAGE, ENGINE_IMAGE), keep) as tools:
+        with console.step(f"Apply two tiers of {MODEL} and wait until both are Ready"):
+            for speed in SPEEDS:
+                manifest = given.anywhere((TIERS / f"{speed}.yaml").read_text(encoding="utf-8"))
+                console.say(tools.kubectl("apply", "-f", "-", stdin=manifest))
+            tools.kubectl("wait", "--for=condition=Ready", "itier", "--all", "--timeout=180s")
+        _show_what_it_does(console, tools, Picture())
+    console.end("The demo is over.")
 
 
 def run(console: Console, keep: bool, picture: Path | None) -> None:
@@ -46,18 +63,7 @@ def run(console: Console, keep: bool, picture: Path | None) -> None:
                 console.say(tools.kubectl("apply", "-f", str(TIERS / f"{speed}.yaml")))
             tools.kubectl("wait", "--for=condition=Ready", "itier", "--all", "--timeout=180s")
             console.say(tools.kubectl("get", "pods", "-o", "wide"))
-        with console.step("Send the same chat requests to both speeds through their Services"):
-            speeds = {speed: _measure(tools, speed) for speed in SPEEDS}
-            shown.speeds = speeds
-            _show_speeds(console, speeds)
-        with console.step("Edit the fast tier's batch size: its pods roll, the others stay"):
-            _edit_batch_size(console, tools)
-        with console.step("Delete the fast tier's Service by hand: it comes back"):
-            _delete_service(console, tools)
-        with console.step("What a person on call sees"):
-            shown.table = tools.kubectl("get", "itier")
-            console.say(shown.table)
-            console.say(tools.kubectl("get", "itier", "llama-fast", "-o", f"jsonpath={_CONDITIONS}"))
+        _show_what_it_does(console, tools, shown)
         if picture:
             picture.write_text(shown.svg(), encoding="utf-8")
         if keep:
@@ -83,8 +89,10 @@ def run_without_nodes(console: Console, missing: list[str]) -> None:
     console.say(
         "So the pods are played by kwok: no container runs, no chat request is answered, no image is built."
     )
-    console.say("With KUBECONFIG set to a kind or minikube cluster see docs/how-to/develop-on-kind.md.")
-    with clusters.cluster(name=NAME, nodes="kwok") as running:
+    console.say(
+        "On a kind or minikube cluster of yours: make demo CLUSTER=given (docs/how-to/develop-on-kind.md)."
+    )
+    with clusters.cluster(name=NAME, nodes="kwok", use_given=False) as running:
         tools = Tools(running.kubectl, running.helm, running.kubeconfig, NAME)
         with operator_beside(tools, running.run_dir):
             with console.step(f"Apply two tiers of {MODEL} and wait until both are Ready"):
@@ -101,6 +109,22 @@ def run_without_nodes(console: Console, missing: list[str]) -> None:
     console.end("Not shown: real containers, chat requests, tokens per second.")
 
 
+def _show_what_it_does(console: Console, tools: Tools, shown: Picture) -> None:
+    """Chat through both speeds, an edit, a repair, and the table."""
+    with console.step("Send the same chat requests to both speeds through their Services"):
+        speeds = {speed: _measure(tools, speed) for speed in SPEEDS}
+        shown.speeds = speeds
+        _show_speeds(console, speeds)
+    with console.step("Edit the fast tier's batch size: its pods roll, the others stay"):
+        _edit_batch_size(console, tools)
+    with console.step("Delete the fast tier's Service by hand: it comes back"):
+        _delete_service(console, tools)
+    with console.step("What a person on call sees"):
+        shown.table = tools.kubectl("get", "itier")
+        console.say(shown.table)
+        console.say(tools.kubectl("get", "itier", "llama-fast", "-o", f"jsonpath={_CONDITIONS}"))
+
+
 def _build_images(console: Console) -> list[Image]:
     return [
         build_image(OPERATOR_IMAGE, ROOT, target="operator", progress=console.say),
@@ -113,7 +137,7 @@ def _build_images(console: Console) -> list[Image]:
 @contextmanager
 def _cluster(console: Console, keep: bool) -> Iterator[clusters.Cluster]:
     with console.step("Start a Kubernetes with the pools fast and standard"):
-        running = clusters.up(NAME, nodes="real", progress=console.say)
+        running = clusters.up(NAME, nodes="real", progress=console.say, use_given=False)
         tools = Tools(running.kubectl, running.helm, running.kubeconfig, "default")
         console.say(tools.kubectl("get", "nodes", "-L", "karpenter.sh/nodepool"))
     try:
