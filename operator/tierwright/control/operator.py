@@ -253,6 +253,9 @@ async def run_operator(settings: Settings) -> int:
     except (GaveUpError, OSError) as error:
         log.error("the operator ends: %s", error)
         return EXIT_FAILED
+    except Exception:
+        log.exception("the operator ends because of a bug")
+        return EXIT_FAILED
     finally:
         await client.close()
     log.info("stopped")
