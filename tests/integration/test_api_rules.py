@@ -183,5 +183,5 @@ def test_scaling_obeys_the_rules_too(server: Server, k8s: Kubernetes) -> None:
 def test_an_automatic_tier_refuses_to_be_scaled_by_hand(server: Server, k8s: Kubernetes) -> None:
     auto = {"mode": "Auto", "maxReplicas": 4, "objectives": {"timeToFirstToken": "500ms"}}
     k8s.create(tier(spec("gpu", {"scaling": auto})))
-    with pytest.raises(ApiError, match="set scaling.mode: Manual"):
+    with pytest.raises(ApiError, match=r"set scaling\.mode: Manual"):
         k8s.patch("InferenceTier", "t", {"spec": {"replicas": 2}}, "scale")

@@ -18,11 +18,11 @@ class WeightsCache(ApiModel):
     storage_class_name: ObjectName | None = None
     """Storage class; default: the cluster's default class."""
     access_mode: AccessMode = "ReadWriteOnce"
-    """How the volume may be mounted."""
+    """How the volume may be mounted; several replicas share it only with ReadWriteMany."""
     sharing: Sharing = "Shared"
     """Shared: one volume for all replicas. PerReplica: a volume that lives and dies with each pod."""
     reclaim_policy: ReclaimPolicy = "Retain"
-    """Retain: outlives the tier and is adopted by a tier of the same name. Delete: goes with the tier."""
+    """Of a shared volume. Retain: outlives the tier, is adopted by a tier of the same name. Delete: goes with the tier."""
 
 
 class CompileCache(ApiModel):
@@ -33,11 +33,11 @@ class CompileCache(ApiModel):
     storage_class_name: ObjectName | None = None
     """Storage class; default: the cluster's default class."""
     access_mode: AccessMode = "ReadWriteOnce"
-    """How the volume may be mounted."""
+    """How the volume may be mounted; several replicas share it only with ReadWriteMany."""
     sharing: Sharing = "PerReplica"
     """PerReplica: a volume that lives and dies with each pod. Shared: one volume for all replicas."""
     reclaim_policy: ReclaimPolicy = "Delete"
-    """Retain: outlives the tier and is adopted by a tier of the same name. Delete: goes with the tier."""
+    """Of a shared volume. Retain: outlives the tier, is adopted by a tier of the same name. Delete: goes with the tier."""
 
 
 class CacheSpec(ApiModel):

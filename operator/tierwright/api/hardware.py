@@ -73,7 +73,7 @@ class HardwareSpec(ApiModel):
     accelerator: Accelerator
     """nvidia, neuron (Inferentia2, Trainium) or cpu. Immutable."""
     count: Annotated[int, Field(ge=1, le=64)] | None = None
-    """Devices per host; required for nvidia and neuron, absent for cpu."""
+    """Devices per host: GPUs, Neuron chips, or cores with resourceName aws.amazon.com/neuroncore; absent for cpu."""
     hosts: Annotated[int, Field(ge=1, le=64)] = 1
     """Hosts per replica; more than one needs LeaderWorkerSet."""
     node_pool: NodePool = NodePool()
