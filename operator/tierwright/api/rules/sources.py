@@ -17,7 +17,7 @@ _FORMS: Final = (
     r"^file:///.+$",
     r"^(gs|oci)://.*$",
 )
-_NOT_BUILT: Final = "gs:// and oci:// sources are not supported yet; use hf://, s3://, pvc:// or file://"
+_NOT_BUILT: Final = "gs:// and oci:// sources are not supported yet; use hf://, pvc:// or file://"
 _ODD_FORM: Final = (
     "the source has none of the forms hf://owner/repo, hf://owner/repo@revision, s3://bucket/prefix, "
     "pvc://claim/path and file:///path"
