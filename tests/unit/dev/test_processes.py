@@ -117,7 +117,9 @@ def test_a_program_that_is_not_there_is_named(run_dir: Path) -> None:
 
 def test_waiting_for_a_daemon_that_dies_shows_the_end_of_its_log(run_dir: Path) -> None:
     daemon = processes.start(run_dir, "etcd", [SHELL, "-c", "echo the disk is full >&2; exit 1"])
-    with pytest.raises(ComponentError, match=r"(?s)etcd: ended while waiting for readiness.*the disk is full"):
+    with pytest.raises(
+        ComponentError, match=r"(?s)etcd: ended while waiting for readiness.*the disk is full"
+    ):
         processes.wait_until(lambda: False, "readiness", [daemon], 10)
 
 
