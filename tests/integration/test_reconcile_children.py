@@ -214,7 +214,8 @@ def test_retained_volume_outlives_the_tier_and_is_adopted(k8s: Kubernetes) -> No
     assert not first["metadata"].get("ownerReferences")
     assert first["metadata"].get("finalizers") == ["kubernetes.io/pvc-protection"]
     k8s.delete("InferenceTier", NAME, propagation="Foreground")
-    eventually(lambda: k8s.get("Deployment", NAME) is None, "the Deployment is gone")
+    eventually(lambda: k8s.get("InferenceTier", NAME) is None, "the tier is gone")
+    assert k8s.get("Deployment", NAME) is None
     assert claim()["metadata"]["uid"] == first["metadata"]["uid"]
     k8s.apply(tier(cache=WEIGHTS))
     eventually(lambda: k8s.get("Deployment", NAME), "the Deployment is back")
