@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# The worker's checks and tests, in the worker's own environment: format, lint, types, import contracts, tests.
+# Arguments go to pytest: dev/test_worker.sh -k speculation
+set -euo pipefail
+cd "$(dirname "$0")/.."
+bin=.venv-worker/bin
+[ -e .venv-worker/.stamp ] || bash dev/worker_venv.sh
+step() { printf '== %s\n' "$1"; }
+step format; "$bin/ruff" format --check -q worker tests/worker dev/worker
+step lint; "$bin/ruff" check -q worker tests/worker dev/worker
+step types; "$bin/mypy" --config-file worker/pyproject.toml --no-error-summary worker/tierwright_worker tests/worker dev/worker
+step imports; out=$(PYTHONPATH=worker "$bin/lint-imports" --config worker/pyproject.toml) || { printf '%s\n' "$out"; exit 1; }
+step tests
+PYTHONPATH=worker:. exec "$bin/python" -m pytest -q -c worker/pyproject.toml --rootdir . --confcutdir tests/worker "${@:-tests/worker}"

