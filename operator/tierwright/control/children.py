@@ -4,6 +4,7 @@ The store may lag behind, so it only says that nothing is to be done. Before a w
 the plan is made again from what was read.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -130,17 +131,20 @@ class ChildApplier:
         ``replicas`` is sent with the workload until the scaler owns the field; None sends none.
         """
         applied = Applied()
-        for child in bundle.children:
-            manifest = child.manifest
-            is_workload = (manifest["kind"], manifest["metadata"]["name"]) == bundle.workload
-            desired = stamped(scaler.without_replicas(manifest) if is_workload else manifest)
+        for manifest, is_workload in _manifests(bundle):
             due = replicas if is_workload else None
-            live = await self._apply_child(
-                _Task(ref_of(manifest), desired, is_workload, due, now), owner, memory, applied
-            )
+            task = _Task(ref_of(manifest), stamped(manifest), is_workload, due, now)
+            live = await self._apply_child(task, owner, memory, applied)
             if is_workload:
                 applied.workload = live
         return applied
+
+    def all_settled(self, bundle: Bundle, owner: Owner) -> bool:
+        """Whether every child is as desired, as far as the store knows."""
+        return all(
+            plan_child(stamped(manifest), self._store.get(ref_of(manifest)), owner).action is Action.NOTHING
+            for manifest, _ in _manifests(bundle)
+        )
 
     async def prune(
         self, namespace: str, tier_name: str, bundle: Bundle, owner: Owner, applied: Applied
@@ -234,6 +238,14 @@ class ChildApplier:
         else:
             memory.uncorrected.pop(ref, None)
         return live
+
+
+def _manifests(bundle: Bundle) -> Iterator[tuple[Object, bool]]:
+    """What is compared and applied of each child, and whether it is the workload: that one without its replicas."""
+    for child in bundle.children:
+        manifest = child.manifest
+        is_workload = (manifest["kind"], manifest["metadata"]["name"]) == bundle.workload
+        yield (scaler.without_replicas(manifest) if is_workload else manifest), is_workload
 
 
 def _for_that_very_object(manifest: Object, uid: str | None) -> Object:

@@ -41,6 +41,7 @@ class ReconcileSettings:
     """How long to wait for what sends no event. An apply that was refused is repeated at the next resync."""
 
     resync: timedelta = timedelta(minutes=5)
+    wait_for_news: timedelta = timedelta(milliseconds=200)
     wait_for_deletion: timedelta = timedelta(seconds=5)
     look_again_at_stuck_pods: timedelta = timedelta(seconds=30)
     look_again_at_young_pods: timedelta = timedelta(seconds=6)
@@ -113,7 +114,10 @@ class Reconciler:
             else:
                 work.facts = _facts(bundle)
                 if intake.stage is Stage.ACTIVE:
-                    await self._bring_forward(key, obj, tier, bundle, work)
+                    owner = Owner(obj["metadata"]["uid"], label_value(key[1]))
+                    if not self._children.all_settled(bundle, owner) and not await self._is_current(obj):
+                        return RequeueAfter(self._settings.wait_for_news.total_seconds())
+                    await self._bring_forward(key, obj, tier, bundle, owner, work)
         snapshot = await self._observe(key, obj, intake, work)
         before = stored_status(obj)
         after = compute_status(snapshot, before, self._now())
@@ -124,11 +128,24 @@ class Reconciler:
             return self._status_not_written(error, work)
         return self._outcome(intake, work)
 
+    async def _is_current(self, obj: Object) -> bool:
+        """Whether the tier still is what the store says, asked before anything is written.
+
+        News of a child that the collector took may arrive before the news that its tier is being deleted.
+        """
+        kind = self._store.tier_kind
+        live = await self._client.get(ref_of(obj, kind))
+        if live is None:
+            self._store.delete(kind, obj)
+            return False
+        self._store.put(kind, live)
+        known, now = obj["metadata"], live["metadata"]
+        return all(known.get(name) == now.get(name) for name in ("uid", "generation", "deletionTimestamp"))
+
     async def _bring_forward(
-        self, key: Key, obj: Object, tier: InferenceTier, bundle: Bundle, work: _Work
+        self, key: Key, obj: Object, tier: InferenceTier, bundle: Bundle, owner: Owner, work: _Work
     ) -> None:
         """Applies what differs, sets the replicas, prunes what is no longer wanted."""
-        owner = Owner(obj["metadata"]["uid"], label_value(key[1]))
         memory = self._memory(key, owner.uid)
         stored = self._stored_workload(key, obj)
         rival = scaler.autoscaler_on(*bundle.workload, self._store.all_of(HPA, key[0]))
