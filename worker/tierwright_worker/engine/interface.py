@@ -33,11 +33,22 @@ class SamplingParams:
     stop_token_ids: frozenset[int] = frozenset()
     ignore_eos: bool = False
     logprobs: int | None = None  # alternatives per token; 0 = the chosen token's alone
+    min_tokens: int = 0  # no end or stop token before
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+
+    @property
+    def changes_logits(self) -> bool:
+        """Whether a penalty, a bias or a minimum length applies, so that the model's own argmax is not the answer."""
+        penalties = (self.presence_penalty, self.frequency_penalty, self.repetition_penalty - 1)
+        return any(penalties) or bool(self.logit_bias) or self.min_tokens > 0
 
     @property
     def greedy(self) -> bool:
-        """Whether the most probable token is always taken."""
-        return self.temperature == 0.0
+        """Whether the model's most probable token is always taken; else the logits decide, also at temperature 0."""
+        return self.temperature == 0.0 and not self.changes_logits
 
 
 class FinishReason(StrEnum):
@@ -107,7 +118,8 @@ class WaitingRequest:
     id: RequestId
     prompt_tokens: int
     max_tokens: int
-    priority: int = 0  # lower runs first; equal ones by arrival
+    priority: int = 0  # lower runs first; equal ones by share, then by arrival
+    share: float = 0.0  # start tag that `policies.fairness.FairShares` gave on arrival; lower first
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +133,7 @@ class RunningRequest:
     computed: int
     max_tokens: int
     wants_draft: int  # tokens that its drafter could propose now, after the draft-length policy
+    passed_over: int = 0  # iterations in a row in which it had a chunk to prefill and another's ran
 
     @property
     def prefilling(self) -> bool:
@@ -166,7 +179,8 @@ class Iteration:
 class Schedule(Protocol):
     """Decides the next iteration: `policies.scheduler.schedule`.
 
-    A request admitted in this iteration may be prefilled in the same one. A bucket is the smallest that holds what runs:
+    A request admitted in this iteration may be prefilled in the same one, and one whose prefill ends in this iteration
+    takes part in its step: prefill runs first. A bucket is the smallest that holds what runs:
     a step's `length_bucket` >= the largest (computed + rows) of its slots; a chunk's >= start + bucket, for padded rows
     write too. A prompt of one token has nothing to prefill. No slot may be starved by another's long prompt: while any
     slot decodes, one prefill chunk per iteration and of at most `prefill_token_limit` tokens.
@@ -210,11 +224,16 @@ class SpeculationLimits:
 
 @dataclass(frozen=True, slots=True)
 class AcceptanceState:
-    """What is known about one request's drafts, as exponentially weighted sums."""
+    """What is known about one request's drafts, as exponentially weighted sums of tries and successes.
 
-    drafted: float = 0.0
-    accepted: float = 0.0
-    steps_since_probe: int = 0  # steps in which nothing was drafted although something was proposed
+    The first token of a draft and those after an accepted one are told apart: in copies the first is the doubtful one.
+    """
+
+    first_tried: float = 0.0
+    first_accepted: float = 0.0
+    further_tried: float = 0.0
+    further_accepted: float = 0.0
+    steps_since_probe: int = 0  # steps in which nothing was learned although something was proposed
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,9 +247,10 @@ class DraftLength:
 class ChooseDraftLength(Protocol):
     """Decides how much to draft for one request: `policies.draft_length.choose_draft_length`.
 
-    Expected tokens per step at acceptance rate a and length k: (1 - a^(k+1)) / (1 - a). The best k of those in
-    `shapes.step_rows` - 1 maximises that over the relative cost of a step with k + 1 rows; a probe is drafted now and
-    then while the answer is 0, so that a request which turns repetitive is noticed.
+    Expected tokens per step at length k, with a the rate of first tokens and b that of further ones:
+    1 + a (1 - b^k) / (1 - b). The best k of those in `shapes.step_rows` - 1 maximises that over the cost of a step with
+    k + 1 rows; a probe is drafted now and then while the answer is 0 and nothing is learned, so that a request which
+    turns repetitive is noticed.
     """
 
     def __call__(
@@ -249,9 +269,18 @@ class ObserveAcceptance(Protocol):
     """Folds one step's outcome into the state: `policies.draft_length.observe`."""
 
     def __call__(
-        self, state: AcceptanceState, *, proposed: int, drafted: int, accepted: int
+        self,
+        state: AcceptanceState,
+        *,
+        proposed: int,
+        drafted: int,
+        accepted: int,
+        agreed: bool | None = None,
     ) -> AcceptanceState:
-        """`proposed` tokens were at hand, `drafted` of them verified, `accepted` of those kept."""
+        """`proposed` tokens were at hand, `drafted` of them verified, `accepted` of those kept.
+
+        `agreed`: with nothing drafted, whether the first proposed token is the one that came: learned for free.
+        """
         ...
 
 
@@ -264,6 +293,16 @@ class Acceptance:
 
     accepted: int
     tokens: tuple[int, ...]  # len == accepted + 1
+    bent: int = 0  # accepted by a lossy rule alone; 0 unless layered verification is on
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingContext:
+    """What penalties and the minimum length look at; empty where `SamplingParams.changes_logits` is false."""
+
+    prompt: frozenset[int] = frozenset()  # distinct tokens of the prompt
+    output: Mapping[int, int] = field(default_factory=dict)  # token -> times generated so far
+    end_tokens: frozenset[int] = frozenset()  # not taken before min_tokens
 
 
 class AcceptGreedy(Protocol):
@@ -278,12 +317,18 @@ class AcceptSampled(Protocol):
     """Rejection sampling against a one-hot draft: `policies.acceptance.accept_sampled`.
 
     The emitted tokens have the distribution of plain sampling (Leviathan et al. 2023, with q one-hot: accept x with
-    probability p(x), else sample from p without x). `position` is that of the first token to emit: random numbers are a
+    probability p(x), else sample from p without x), and with the same seed they are plain sampling's own. `position` is that of the first token to emit: random numbers are a
     pure function of (seed, position), so that a request's sampling depends neither on its neighbours nor on the batch.
     """
 
     def __call__(
-        self, draft: Sequence[int], logits: Logits, params: SamplingParams, *, position: int
+        self,
+        draft: Sequence[int],
+        logits: Logits,
+        params: SamplingParams,
+        *,
+        position: int,
+        context: SamplingContext = ...,
     ) -> Acceptance:
         """`logits` [len(draft) + 1, vocabulary], f32, unscaled."""
         ...
@@ -379,8 +424,14 @@ class PromptCache(Protocol):
         """As match, and refreshes the TTL and recency of what is found."""
         ...
 
-    def insert(self, keys: Sequence[bytes], *, now: float) -> CacheChange:
-        """Make room for and record the pages of `keys` that are absent; a page is never kept without those before it."""
+    def insert(
+        self, keys: Sequence[bytes], *, now: float, lifetimes: Sequence[float] | None = None
+    ) -> CacheChange:
+        """Make room for and record the pages of `keys` that are absent; a page is never kept without those before it.
+
+        Pages found on the host are written to the device again, from the slot. `lifetimes`: seconds per key, never
+        rising (`policies.breakpoints.page_lifetimes`); None = the settings' ttl.
+        """
         ...
 
     def expire(self, *, now: float) -> CacheChange:
