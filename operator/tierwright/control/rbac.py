@@ -27,7 +27,12 @@ class Permission:
 
 
 PERMISSIONS: Final[tuple[Permission, ...]] = (
-    Permission("tierwright.dev", "inferencetiers", WATCH, "the tiers to serve"),
+    Permission(
+        "tierwright.dev",
+        "inferencetiers",
+        READ,
+        "the tiers to serve, each read anew before children are written",
+    ),
     Permission("tierwright.dev", "inferencetiers/status", ("patch",), "conditions and numbers"),
     Permission(
         "tierwright.dev",
