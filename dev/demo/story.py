@@ -1,7 +1,7 @@
 """The demo's story, top-down: images, cluster, install, two tiers, chat, an edit, a repair, the table, clean-up."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -36,7 +36,7 @@ def run_on_given(console: Console, keep: bool) -> None:
             for speed in SPEEDS:
                 manifest = given.anywhere((TIERS / f"{speed}.yaml").read_text(encoding="utf-8"))
                 console.say(tools.kubectl("apply", "-f", "-", stdin=manifest))
-            tools.kubectl("wait", "--for=condition=Ready", "itier", "--all", "--timeout=180s")
+            _wait_until_ready(tools)
         _show_what_it_does(console, tools, Picture())
     console.end("The demo is over.")
 
@@ -61,7 +61,7 @@ def run(console: Console, keep: bool, picture: Path | None) -> None:
             tools.kubectl("create", "namespace", NAME)
             for speed in SPEEDS:
                 console.say(tools.kubectl("apply", "-f", str(TIERS / f"{speed}.yaml")))
-            tools.kubectl("wait", "--for=condition=Ready", "itier", "--all", "--timeout=180s")
+            _wait_until_ready(tools)
             console.say(tools.kubectl("get", "pods", "-o", "wide"))
         _show_what_it_does(console, tools, shown)
         if picture:
@@ -99,7 +99,7 @@ def run_without_nodes(console: Console, missing: list[str]) -> None:
                 tools.kubectl("create", "namespace", NAME)
                 for speed in SPEEDS:
                     console.say(tools.kubectl("apply", "-f", str(TIERS / f"{speed}.yaml")))
-                tools.kubectl("wait", "--for=condition=Ready", "itier", "--all", "--timeout=120s")
+                _wait_until_ready(tools)
             with console.step("Edit the fast tier's batch size: its pods roll, the others stay"):
                 _edit_batch_size(console, tools)
             with console.step("Delete the fast tier's Service by hand: it comes back"):
@@ -123,6 +123,22 @@ def _show_what_it_does(console: Console, tools: Tools, shown: Picture) -> None:
         shown.table = tools.kubectl("get", "itier")
         console.say(shown.table)
         console.say(tools.kubectl("get", "itier", "llama-fast", "-o", f"jsonpath={_CONDITIONS}"))
+
+
+def _wait_until_ready(tools: Tools) -> None:
+    """Waits for all tiers; when one does not come, says what the cluster says of it."""
+    try:
+        tools.kubectl("wait", "--for=condition=Ready", "itier", "--all", "--timeout=180s")
+    except CommandError as error:
+        seen = [str(error)]
+        for words in (
+            ("get", "itier,pods", "-o", "wide"),
+            ("describe", "itier"),
+            ("--namespace", SYSTEM, "logs", "deployment/tierwright-operator", "--tail=20"),
+        ):
+            with suppress(CommandError):  # the operator has no Deployment where it runs beside the cluster
+                seen.append(tools.kubectl(*words))
+        raise CommandError("\n".join(seen)) from error
 
 
 def _build_images(console: Console) -> list[Image]:
