@@ -1,6 +1,6 @@
 """The JAX worker: one model, served from static-shape executables on Inferentia2, GPU or CPU.
 
-Layers, top to bottom; a layer imports those below it and nothing above (import-linter holds this in worker/.importlinter):
+Layers, top to bottom; a layer imports those below it and nothing above (import-linter holds this in worker/pyproject.toml):
 
     cli         what a person or a pod calls: serve, compile, bench
     server      HTTP: requests in, events out; knows no array                                  (not built yet)
@@ -8,6 +8,7 @@ Layers, top to bottom; a layer imports those below it and nothing above (import-
     engine      loop.py     one iteration: ask the policies, run the device, hand out tokens
                 executor.py owns weights, slot cache and executables; the only file that runs the device
                 policies/   pure decisions over engine/interface.py: scheduling, drafting, acceptance, sampling, prompt cache
+    loading     a path to a model in memory; GGUF files are converted once
     tokenizer   text to ids and back; chat templates in a sandbox
     weights     folders and GGUF files to one pytree of host arrays
     models      configuration and forward pass of Llama-class decoders

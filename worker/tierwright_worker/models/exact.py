@@ -1,0 +1,90 @@
+"""Products and attention whose rows are rounded alike in every shape: the row-exact building blocks of the forward pass.
+
+XLA's CPU products pick their order of additions by shape. Measured on jaxlib 0.10 and kept by tests and by the proof at
+warm-up: with weights [outputs, inputs] and at least two rows, a row's result depends on nothing but that row. A sum over
+positions is cut into blocks of BLOCK, each a product of the same shape, folded in order: a longer bucket adds exact zeros.
+"""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+BLOCK = 128  # positions per block of attention; length buckets are multiples of it
+_MASKED = -1e30  # finite, since a fully masked row must not become NaN; its exponential is an exact zero
+
+
+def linear(rows: jax.Array, weight: jax.Array, bias: jax.Array | None = None) -> jax.Array:
+    """`rows` [..., inputs] times `weight` [outputs, inputs], in f32; the inputs are first rounded to the weight's dtype."""
+    flat = rows.reshape(-1, rows.shape[-1]).astype(weight.dtype)
+    count = flat.shape[0]
+    if count == 1:
+        flat = jnp.concatenate([flat, flat])
+    result = lax.dot_general(flat, weight, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32)[
+        :count
+    ]
+    result = result.reshape(*rows.shape[:-1], weight.shape[0])
+    return result if bias is None else result + bias.astype(jnp.float32)
+
+
+def attention(query: jax.Array, keys: jax.Array, values: jax.Array, positions: jax.Array) -> jax.Array:
+    """Causal attention of rows over a slot's cache; row t of a slot sees positions 0 to `positions[slot] + t`.
+
+    Args:
+        query: [slots, rows, heads, head_dim], f32.
+        keys: [slots, kv_heads, length, head_dim]; `length` a multiple of BLOCK. `values` alike.
+        positions: [slots], the position of each slot's first row.
+
+    Returns:
+        [slots, rows, heads, head_dim], f32.
+    """
+    slots, rows, heads, head_dim = query.shape
+    kv_heads, length = keys.shape[1], keys.shape[2]
+    group, blocks = heads // kv_heads, length // BLOCK
+    scaled = query * jnp.float32(head_dim**-0.5)
+    grouped = scaled.reshape(slots, rows, kv_heads, group, head_dim).swapaxes(1, 2)
+    grouped = grouped.reshape(slots, kv_heads, rows * group, head_dim).astype(keys.dtype)
+    if rows * group == 1:
+        grouped = jnp.concatenate([grouped, grouped], axis=2)
+    lines = grouped.shape[2]
+    scores = lax.dot_general(
+        grouped, keys, (((3,), (3,)), ((0, 1), (0, 1))), preferred_element_type=jnp.float32
+    )
+    seen = positions[:, None] + jnp.arange(lines, dtype=jnp.int32) // group
+    visible = jnp.arange(length, dtype=jnp.int32) <= seen[:, None, :, None]
+    scores = jnp.where(visible, scores, _MASKED)
+    weights = jnp.exp(scores - jnp.max(scores, axis=-1, keepdims=True))
+    weights = weights.reshape(slots, kv_heads, lines, blocks, BLOCK)
+    total = _fold(jnp.sum(weights, axis=-1), axis=-1)
+    blocked = values.reshape(slots, kv_heads, blocks, BLOCK, head_dim)
+    partial = lax.dot_general(
+        weights.astype(values.dtype),
+        blocked,
+        (((4,), (3,)), ((0, 1, 3), (0, 1, 2))),
+        preferred_element_type=jnp.float32,
+    )
+    mixed = _fold(partial, axis=2) / total[..., None]
+    mixed = mixed[:, :, : rows * group].reshape(slots, kv_heads, rows, group, head_dim)
+    return mixed.swapaxes(1, 2).reshape(slots, rows, heads, head_dim)
+
+
+def _fold(parts: jax.Array, axis: int) -> jax.Array:
+    """The sum along an axis, added strictly from the first part to the last."""
+    slices = [jnp.squeeze(part, axis) for part in jnp.split(parts, parts.shape[axis], axis)]
+    result = slices[0]
+    for part in slices[1:]:
+        result = result + part
+    return result
+
+
+def rms_norm(rows: jax.Array, weight: jax.Array, epsilon: float) -> jax.Array:
+    """Root-mean-square norm over the last axis, in f32."""
+    variance = jnp.mean(rows * rows, axis=-1, keepdims=True)
+    return rows * lax.rsqrt(variance + jnp.float32(epsilon)) * weight.astype(jnp.float32)
+
+
+def argmax(logits: jax.Array) -> jax.Array:
+    """The lowest index of the largest value along the last axis; without a two-operand reduce, which Neuron refuses."""
+    largest = jnp.max(logits, axis=-1, keepdims=True)
+    size = logits.shape[-1]
+    index = jnp.arange(size, dtype=jnp.int32)
+    return jnp.min(jnp.where(logits == largest, index, jnp.int32(size - 1)), axis=-1)

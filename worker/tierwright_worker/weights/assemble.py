@@ -1,0 +1,89 @@
+"""Puts tensors together into the worker's parameters: checks every shape, joins projections, casts to one dtype."""
+
+from typing import Any
+
+import numpy as np
+
+from tierwright_worker.errors import CorruptModelError
+from tierwright_worker.models.config import ModelConfig
+from tierwright_worker.models.parameters import LayerParameters, Parameters
+from tierwright_worker.weights.source import DTYPES, HostArray, TensorSource
+
+_NORM_DTYPE = np.dtype(np.float32)  # norms and biases are small, and are used in f32
+
+
+def load_parameters(source: TensorSource, config: ModelConfig, dtype: str) -> Parameters:
+    """All parameters as host arrays; weights in `dtype` (float32 or bfloat16), norms and biases in f32.
+
+    Raises:
+        CorruptModelError: a tensor is missing, has another shape than the configuration says, or is not finite.
+    """
+    take = _Taker(source, DTYPES[dtype])
+    hidden, vocabulary = config.hidden_size, config.vocab_size
+    embedding = take.weight("model.embed_tokens.weight", (vocabulary, hidden))
+    layers = tuple(_layer(take, config, f"model.layers.{index}.") for index in range(config.layers))
+    norm = take.vector("model.norm.weight", hidden)
+    head = None if config.tied_embeddings else take.weight("lm_head.weight", (vocabulary, hidden))
+    return Parameters(embedding=embedding, layers=layers, norm=norm, head=head)
+
+
+def _layer(take: "_Taker", config: ModelConfig, prefix: str) -> LayerParameters:
+    hidden, ffn = config.hidden_size, config.intermediate_size
+    attention, mlp = f"{prefix}self_attn.", f"{prefix}mlp."
+    sizes = {"q_proj": config.q_size, "k_proj": config.kv_size, "v_proj": config.kv_size}
+    gates = {"gate_proj": ffn, "up_proj": ffn}
+    return LayerParameters(
+        attention_norm=take.vector(f"{prefix}input_layernorm.weight", hidden),
+        qkv=take.joined(attention, sizes, hidden),
+        qkv_bias=take.joined_bias(attention, sizes) if config.qkv_bias else None,
+        q_norm=take.vector(f"{attention}q_norm.weight", config.head_dim) if config.qk_norm else None,
+        k_norm=take.vector(f"{attention}k_norm.weight", config.head_dim) if config.qk_norm else None,
+        output=take.weight(f"{attention}o_proj.weight", (hidden, config.q_size)),
+        output_bias=take.vector(f"{attention}o_proj.bias", hidden) if config.output_bias else None,
+        mlp_norm=take.vector(f"{prefix}post_attention_layernorm.weight", hidden),
+        gate_up=take.joined(mlp, gates, hidden),
+        gate_up_bias=take.joined_bias(mlp, gates) if config.mlp_bias else None,
+        down=take.weight(f"{mlp}down_proj.weight", (hidden, ffn)),
+        down_bias=take.vector(f"{mlp}down_proj.bias", hidden) if config.mlp_bias else None,
+    )
+
+
+class _Taker:
+    """Reads tensors with their shape checked."""
+
+    def __init__(self, source: TensorSource, dtype: np.dtype[Any]) -> None:
+        self._source, self._dtype = source, dtype
+        self._names = source.names()
+
+    def weight(self, name: str, shape: tuple[int, ...]) -> HostArray:
+        return self._take(name, shape, self._dtype)
+
+    def vector(self, name: str, size: int) -> HostArray:
+        return self._take(name, (size,), _NORM_DTYPE)
+
+    def joined(self, prefix: str, sizes: dict[str, int], inputs: int) -> HostArray:
+        result = np.empty((sum(sizes.values()), inputs), self._dtype)
+        start = 0
+        for name, size in sizes.items():
+            result[start : start + size] = self.weight(f"{prefix}{name}.weight", (size, inputs))
+            start += size
+        return result
+
+    def joined_bias(self, prefix: str, sizes: dict[str, int]) -> HostArray:
+        return np.concatenate([self.vector(f"{prefix}{name}.bias", size) for name, size in sizes.items()])
+
+    def _take(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
+        where = self._source.where()
+        if name not in self._names:
+            raise CorruptModelError(f"{where} holds no tensor {name!r}, which its configuration calls for")
+        tensor = self._source.read(name)
+        if tensor.shape != shape:
+            raise CorruptModelError(
+                f"{where}: tensor {name!r} is {list(tensor.shape)}, and the configuration says {list(shape)}"
+            )
+        # A sum is finite only where all of its terms are; it reads the tensor once and allocates nothing.
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite = bool(np.isfinite(np.sum(tensor, dtype=np.float64)))
+        if not finite:
+            raise CorruptModelError(f"{where}: tensor {name!r} holds values that are not finite")
+        return np.ascontiguousarray(tensor, dtype=dtype)
