@@ -8,6 +8,7 @@ SSL_CERT_FILE and REQUESTS_CA_BUNDLE, meant for other programs, do not turn requ
 import asyncio
 import json
 import logging
+import os
 import ssl
 import time
 from collections.abc import Callable, Mapping
@@ -55,8 +56,8 @@ class Connection:
 
 
 async def load_configuration(kubeconfig: str) -> Configuration:
-    """Credentials from the named kubeconfig (several paths may be joined by ``:``), else the pod's service account,
-    else the user's default kubeconfig.
+    """Credentials from the named kubeconfig (several paths may be joined by ``:``), else the one that KUBECONFIG names,
+    else the pod's service account, else the user's own kubeconfig.
 
     Raises CredentialsError.
     """
@@ -64,6 +65,7 @@ async def load_configuration(kubeconfig: str) -> Configuration:
     configuration.connection_pool_maxsize = MAX_CONNECTIONS
     # The certificates of many clusters lack an authority key identifier, which Python 3.13 asks for by default.
     configuration.disable_strict_ssl_verification = True
+    kubeconfig = kubeconfig or os.environ.get("KUBECONFIG", "")
     try:
         if not kubeconfig and SERVICE_ACCOUNT_TOKEN.exists():
             kube_config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]

@@ -1,0 +1,49 @@
+"""Whose credentials the operator uses when several lie about: what was named first, then the pod's own, then the user's."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tierwright.kube import client
+from tierwright.kube.client import CredentialsError, load_configuration
+
+
+def kubeconfig(folder: Path, server: str) -> Path:
+    path = folder / server
+    path.write_text(
+        yaml.safe_dump(
+            {
+                "clusters": [{"name": "c", "cluster": {"server": f"http://{server}"}}],
+                "users": [{"name": "u", "user": {}}],
+                "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+                "current-context": "x",
+            }
+        )
+    )
+    return path
+
+
+@pytest.fixture
+def in_a_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service account's token is mounted, and nothing of a kubeconfig is set."""
+    token = tmp_path / "token"
+    token.write_text("t")
+    monkeypatch.setattr(client, "SERVICE_ACCOUNT_TOKEN", token)
+    for variable in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        monkeypatch.delenv(variable, raising=False)
+
+
+@pytest.mark.usefixtures("in_a_pod")
+async def test_a_kubeconfig_that_was_named_comes_before_the_environment_and_the_pod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, "variable")))
+    assert (await load_configuration(str(kubeconfig(tmp_path, "named")))).host == "http://named"
+    assert (await load_configuration("")).host == "http://variable"
+
+
+@pytest.mark.usefixtures("in_a_pod")
+async def test_the_pods_own_account_is_used_when_nothing_was_named() -> None:
+    with pytest.raises(CredentialsError, match="from the service account"):
+        await load_configuration("")
