@@ -30,6 +30,12 @@ _MERGE_KEYS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
 }
 """Keys by which server-side apply merges the lists of our kinds; every other list is replaced as a whole."""
 
+_REPLACED_BELOW: Final = ("spec.ingress[",)
+"""Lists of NetworkPolicies are replaced as a whole, whatever their names: one port more opens a port."""
+
+_FALSE_IS_KEPT: Final = frozenset({"automountServiceAccountToken", "allowPrivilegeEscalation"})
+"""Fields in which false is not the same as nothing, so that the API server keeps it: without it pods may do more."""
+
 _WHOLE_MAPS: Final = frozenset(
     {
         "selector",
@@ -83,7 +89,7 @@ def _dict_differences(desired: Mapping[str, Any], live: Mapping[str, Any], path:
 
 def _value_differences(wanted: Any, found: Any, path: str, key: str, parent: str) -> Iterator[str]:
     if found is _MISSING or found is None:
-        if not _empty(wanted):
+        if not _empty(wanted) or (wanted is False and key in _FALSE_IS_KEPT):
             yield path
     elif isinstance(wanted, Mapping) and isinstance(found, Mapping):
         yield from _dict_differences(wanted, found, path)
@@ -98,7 +104,7 @@ def _value_differences(wanted: Any, found: Any, path: str, key: str, parent: str
 
 
 def _list_differences(wanted: list[Any], found: list[Any], path: str, key: str) -> Iterator[str]:
-    keys = _merge_keys(key, wanted)
+    keys = None if path.startswith(_REPLACED_BELOW) else _merge_keys(key, wanted)
     if keys is None:
         if len(wanted) != len(found):
             yield path

@@ -224,6 +224,13 @@ def test_what_the_api_server_rewrites_is_no_drift(desired: Object, found: Object
         ),
         ({"podSelector": {}}, {"podSelector": {"matchLabels": {"b": "2"}}}, ("podSelector.matchLabels",)),
         ({"nodeSelector": {"pool": "h100"}}, {"nodeSelector": {"pool": "a100"}}, ("nodeSelector.pool",)),
+        (
+            {"spec": {"ingress": [{"ports": [{"port": "http"}]}]}},
+            {"spec": {"ingress": [{"ports": [{"port": "http", "protocol": "TCP"}, {"port": 22}]}]}},
+            ("spec.ingress[0].ports",),
+        ),
+        ({"automountServiceAccountToken": False}, {}, ("automountServiceAccountToken",)),
+        ({"allowPrivilegeEscalation": False}, {}, ("allowPrivilegeEscalation",)),
         ({"spec": {"a": 1}}, {"spec": "text"}, ("spec",)),
         ({"spec": "text"}, {"spec": {"a": 1}}, ("spec",)),
     ],
