@@ -6,6 +6,7 @@ a switch, `=value` glued to a name, a value glued to a one-letter form, and `.ke
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from tierwright.api.engine import EngineSpec
@@ -134,6 +135,7 @@ def sets(group: FlagGroup, argument: str) -> bool:
     return any(flag.startswith(name) for flag in group.flags) or name.startswith(group.stems)
 
 
+@cache
 def _others(group: FlagGroup) -> tuple[str, ...]:
     """Whole names of other groups that a name of this one begins with: the parser takes them for what they are."""
     return tuple(
