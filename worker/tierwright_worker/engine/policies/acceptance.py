@@ -127,7 +127,9 @@ def _accept(
     numbers = uniforms(params.seed, position, len(draft) + 1)
     tokens: list[int] = []
     bent = 0
-    for place, drafted in enumerate((*draft, None)):
+    while True:
+        place = len(tokens)
+        drafted = draft[place] if place < len(draft) else None
         candidates = _adjusted(logits[place], params, context)
         token = choose(candidates, params, float(numbers[place, 0]))
         if rule is not None and drafted not in (None, token) and rule.passes(candidates, drafted):
@@ -135,9 +137,8 @@ def _accept(
             bent += 1
         tokens.append(token)
         if token != drafted:
-            break
+            return Acceptance(place, tuple(tokens), bent)
         context = _after(context, params, token)
-    return Acceptance(len(tokens) - 1, tuple(tokens), bent)
 
 
 def _adjusted(row: Row, params: SamplingParams, context: SamplingContext) -> Candidates:
