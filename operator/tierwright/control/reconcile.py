@@ -4,6 +4,7 @@ Level-triggered: the same function runs whatever happened, decides by the store 
 settled. A tier that is being deleted is never reconciled forward: its children belong to the garbage collector.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -34,6 +35,7 @@ from tierwright.observe.store import Store
 from tierwright.telemetry.metrics import Metrics
 
 _GONE = 404
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ class _Work:
     facts: Facts | None = None
     has_stuck_pods: bool = False
     has_young_pods: bool = False
+    was_edited: bool = False
+    """The tier asks for something else by now."""
 
 
 class Reconciler:
@@ -126,6 +130,8 @@ class Reconciler:
             await self._status.write(obj, before, after)
         except KubeError as error:
             return self._status_not_written(error, work)
+        # What the store learns from an answer of the server is no news any more when the watch tells it.
+        work.was_edited = not self._asks_the_same(obj)
         return self._outcome(intake, work)
 
     async def _is_current(self, obj: Object) -> bool:
@@ -135,12 +141,19 @@ class Reconciler:
         """
         kind = self._store.tier_kind
         live = await self._client.get(ref_of(obj, kind))
-        if live is None:
-            self._store.delete(kind, obj)
+        if live is None or live["metadata"]["uid"] != obj["metadata"]["uid"]:
+            # Left for the watch to tell: others may wait for the end of this tier, and hear of it from the store.
             return False
         self._store.put(kind, live)
-        known, now = obj["metadata"], live["metadata"]
-        return all(known.get(name) == now.get(name) for name in ("uid", "generation", "deletionTimestamp"))
+        return self._asks_the_same(obj)
+
+    def _asks_the_same(self, obj: Object) -> bool:
+        """Whether the store still knows the tier as it was, but for its status; a pause is an annotation."""
+        known = self._store.get(ref_of(obj, self._store.tier_kind))
+        fields = ("generation", "deletionTimestamp", "annotations")
+        return known is not None and all(
+            known["metadata"].get(field) == obj["metadata"].get(field) for field in fields
+        )
 
     async def _bring_forward(
         self, key: Key, obj: Object, tier: InferenceTier, bundle: Bundle, owner: Owner, work: _Work
@@ -211,6 +224,7 @@ class Reconciler:
         if applied.error is not None:
             return Failed(applied.error, applied.error.retry_after)
         waits = [
+            (work.was_edited, settings.wait_for_news),
             (bool(applied.waiting_for), settings.wait_for_deletion),
             (work.has_young_pods, settings.look_again_at_young_pods),
             (work.has_stuck_pods, settings.look_again_at_stuck_pods),
@@ -228,6 +242,7 @@ class Reconciler:
     def _status_not_written(self, error: KubeError, work: _Work) -> Outcome:
         if isinstance(error, ApiError) and error.status == _GONE:
             return Done()  # the tier went while we looked at it; its deletion brings the key once more
+        _log.warning("the status could not be written: %s", error)
         retry_after = error.retry_after
         if error.verdict is not Verdict.RETRY:
             retry_after = self._settings.resync.total_seconds()

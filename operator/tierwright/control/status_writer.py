@@ -8,12 +8,14 @@ from pydantic import ValidationError
 from tierwright.api.status import TierStatus
 from tierwright.control.containment import differences
 from tierwright.control.status.transitions import transitions
+from tierwright.kube.errors import ApiError
 from tierwright.kube.events import EventRecorder
-from tierwright.kube.resources import Object
+from tierwright.kube.resources import Object, ref_of
 from tierwright.kube.verbs import KubeClient
 from tierwright.observe.store import Store
 
 STATUS_MANAGER: Final = "tierwright-status"
+_UNTYPED: Final = "failed to create typed live object"
 _log = logging.getLogger(__name__)
 
 
@@ -46,21 +48,7 @@ class StatusWriter:
         uid = obj["metadata"]["uid"]
         if _equal(wire, stored) or self._unheeded.get(uid) == (wire, stored):
             return
-        live = await self._client.apply(
-            {
-                "apiVersion": obj["apiVersion"],
-                "kind": obj["kind"],
-                "metadata": {
-                    "name": obj["metadata"]["name"],
-                    "namespace": obj["metadata"]["namespace"],
-                    "uid": uid,
-                },
-                "status": wire,
-            },
-            manager=STATUS_MANAGER,
-            kind=self._store.tier_kind,
-            subresource="status",
-        )
+        live = await self._send(obj, wire, stored)
         self._store.put(self._store.tier_kind, live)
         kept: Object = live.get("status") or {}
         if _equal(wire, kept):
@@ -71,6 +59,29 @@ class StatusWriter:
             _log.warning("the stored status of %s is not the one that was written", obj["metadata"]["name"])
         for each in transitions(before, after):
             await self._recorder.record(obj, each.type, each.reason, each.message)
+
+    async def _send(self, obj: Object, wire: Object, stored: Object) -> Object:
+        kind, metadata = self._store.tier_kind, obj["metadata"]
+        manifest = {
+            "apiVersion": obj["apiVersion"],
+            "kind": obj["kind"],
+            "metadata": {name: metadata[name] for name in ("name", "namespace", "uid")},
+            "status": wire,
+        }
+        try:
+            return await self._client.apply(manifest, manager=STATUS_MANAGER, kind=kind, subresource="status")
+        except ApiError as error:
+            if _UNTYPED not in error.message:
+                raise
+        # Server-side apply cannot read a stored spec that has a field of another type than today's schema; it is
+        # such a tier above all whose status must say what is wrong. A merge patch does not look at the spec.
+        gone = dict.fromkeys(stored.keys() - wire.keys())
+        return await self._client.patch(
+            ref_of(obj, kind),
+            {"metadata": {"uid": metadata["uid"]}, "status": {**gone, **wire}},
+            manager=STATUS_MANAGER,
+            subresource="status",
+        )
 
     def forget(self, uid: str) -> None:
         """Drops what is remembered of a tier that is gone."""
