@@ -1,0 +1,127 @@
+"""What the HTTP server asks of an engine: requests in, tokens and records out. `loop.py` implements it; tests do as well.
+
+Times are seconds on the engine's monotonic clock. A listener is called from whatever thread the engine runs in, in order,
+and must return at once; it is never called again after the Progress that has a `finish`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tierwright_worker.engine.interface import (
+    Admission,
+    FinishReason,
+    RequestId,
+    SamplingParams,
+    TokenLogprobs,
+)
+from tierwright_worker.engine.policies.breakpoints import Breakpoint, CacheUsage
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRequest:
+    """One sequence to generate. A request for n answers is n of these with one prompt.
+
+    `tenant` salts the prompt cache and takes its fair share of the queue. `breakpoints`: None caches all full pages of the
+    prompt for the settings' ttl; a tuple, even an empty one, caches just what it names.
+    """
+
+    id: RequestId
+    prompt: tuple[int, ...]
+    params: SamplingParams
+    tenant: str = ""
+    priority: int = 0
+    breakpoints: tuple[Breakpoint, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRecord:
+    """How one sequence went, for metrics; given with its end."""
+
+    arrived: float
+    scheduled: float
+    first_token: float
+    last_token: float
+    preemptions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """New tokens of one sequence, those of one step together.
+
+    `tokens` include the end or stop token that ended it (`ended_by`), whose text is not shown. `logprobs`: one per token
+    where asked for, else empty. `cache`: with the first tokens. `finish` and `record`: with the last; after ERROR and ABORT
+    there may be no tokens and no record. `at`: when the step ended.
+    """
+
+    id: RequestId
+    tokens: tuple[int, ...]
+    at: float
+    logprobs: tuple[TokenLogprobs, ...] = ()
+    cache: CacheUsage | None = None
+    finish: FinishReason | None = None
+    ended_by: int | None = None
+    record: RequestRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IterationRecord:
+    """What one iteration of the device did, for metrics. `accepted`: drafts that were kept, one entry per drafting slot."""
+
+    prefill_tokens: int
+    generated_tokens: int
+    drafted: tuple[int, ...] = ()
+    accepted: tuple[int, ...] = ()
+    cache_queries: int = 0  # prompt tokens looked up
+    cache_hits: Mapping[str, int] = field(default_factory=dict)  # prompt tokens found, by PageTier
+    cache_evictions: Mapping[str, int] = field(default_factory=dict)  # pages, by reason
+
+
+@dataclass(frozen=True, slots=True)
+class EngineState:
+    """What is true of an engine now. `speculation`: why the last step drafted as it did (DraftLength.reason).
+
+    `failure`: None while it lives, else one line that says why it died.
+    """
+
+    running: int
+    waiting: int
+    cache_usage: float  # share of slot positions in use, 0 to 1
+    speculation: str = "off"
+    acceptance: float | None = None  # share of drafted tokens kept of late
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """What does not change while an engine lives. `details`: further facts for metrics (dtypes, buckets, pages)."""
+
+    max_length: int
+    slots: int
+    end_tokens: frozenset[int]
+    details: Mapping[str, str] = field(default_factory=dict)
+
+
+class Engine(Protocol):
+    """One engine, warmed and running. All methods may be called from any thread and return at once."""
+
+    @property
+    def facts(self) -> EngineFacts:
+        """What does not change."""
+        ...
+
+    def state(self) -> EngineState:
+        """What is true now."""
+        ...
+
+    def submit(self, requests: Sequence[EngineRequest], listener: Callable[[Progress], None]) -> Admission:
+        """Queue all of them or none. Prompts are not empty and fit, with their max_tokens, into `facts.max_length`."""
+        ...
+
+    def cancel(self, ids: Sequence[RequestId]) -> None:
+        """Forget sequences before the next step begins; their listener is not called again. Unknown ids are no error."""
+        ...
+
+    def observe(self, observer: Callable[[IterationRecord], None]) -> None:
+        """Call `observer` after each iteration, as a listener is called."""
+        ...
