@@ -1,4 +1,4 @@
-"""What the HTTP server asks of an engine: requests in, tokens and records out. `loop.py` implements it; tests do as well.
+"""What the HTTP server asks of an engine: requests in, tokens out. `loop.py` implements it; tests do as well.
 
 Times are seconds on the engine's monotonic clock. A listener is called from whatever thread the engine runs in, in order,
 and must return at once; it is never called again after the Progress that has a `finish`.
@@ -35,33 +35,29 @@ class EngineRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestRecord:
-    """How one sequence went, for metrics; given with its end."""
+class Beginning:
+    """When one sequence arrived and got its slot, and what the prompt cache had of its prompt; with its first tokens."""
 
     arrived: float
     scheduled: float
-    first_token: float
-    last_token: float
-    preemptions: int = 0
+    cache: CacheUsage
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """New tokens of one sequence, those of one step together.
+    """New tokens of one sequence, those of one step together; at least one, except with the finishes ERROR and ABORT.
 
     `tokens` include the end or stop token that ended it (`ended_by`), whose text is not shown. `logprobs`: one per token
-    where asked for, else empty. `cache`: with the first tokens. `finish` and `record`: with the last; after ERROR and ABORT
-    there may be no tokens and no record. `at`: when the step ended.
+    where asked for, else empty. `begun`: with the first tokens. `finish`: with the last. `at`: when the step ended.
     """
 
     id: RequestId
     tokens: tuple[int, ...]
     at: float
     logprobs: tuple[TokenLogprobs, ...] = ()
-    cache: CacheUsage | None = None
+    begun: Beginning | None = None
     finish: FinishReason | None = None
     ended_by: int | None = None
-    record: RequestRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
