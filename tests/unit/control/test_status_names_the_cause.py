@@ -329,6 +329,23 @@ CASES: list[tuple[str, Snapshot, Reason, str]] = [
         "failed liveness probe",
     ),
     (
+        "the liveness probe kills an engine whose start took some failed startup probes",
+        snapshot(
+            pod(containers=[container(restarts=1, state=running(), last_state=terminated(137))]),
+            events=[
+                event("Pod", "llama-fast-1", "Unhealthy", "Startup probe failed: connection refused"),
+                event(
+                    "Pod",
+                    "llama-fast-1",
+                    "Killing",
+                    "Container engine failed liveness probe, will be restarted",
+                ),
+            ],
+        ),
+        Reason.ENGINE_CRASHED,
+        "failed liveness probe",
+    ),
+    (
         "the engine runs out of host memory",
         snapshot(
             pod(
@@ -397,6 +414,20 @@ CASES: list[tuple[str, Snapshot, Reason, str]] = [
         ),
         Reason.NODE_LOST,
         "node-1",
+    ),
+    (
+        "a load balancer's readiness gate is not passed yet",
+        snapshot(
+            pod(
+                conditions=[
+                    condition("ContainersReady", "True"),
+                    condition("Ready", "False", "ReadinessGatesNotReady"),
+                ],
+                containers=[container(ready=True, state=running())],
+            )
+        ),
+        Reason.STARTING,
+        "0 of 2 replicas are ready",
     ),
     (
         "the node controller marks the pod of a lost node",
@@ -606,3 +637,10 @@ def test_stuck_rollout_without_a_visible_cause_says_so() -> None:
 def test_scheduled_repeats_the_scheduler(view: Snapshot, status: Any, reason: Reason) -> None:
     condition_ = get(status_of(view), ConditionType.SCHEDULED)
     assert (condition_.status, condition_.reason) == (status, reason)
+
+
+def test_remains_of_an_evicted_pod_say_nothing_once_others_serve() -> None:
+    evicted = pod("c", phase="Failed", containers=[], status={"reason": "Evicted", "message": "low on disk"})
+    serving = ready(snapshot(ready_pod("a"), ready_pod("b"), evicted))
+    assert (serving.status, serving.message) == ("True", "2 of 2 replicas are ready")
+    assert "low on disk" in ready(snapshot(ready_pod("a"), evicted)).message

@@ -13,6 +13,7 @@ from tierwright.observe.snapshot import Finding, Snapshot
 _STARTUP_PROBE: Final = re.compile(r"startup probe", re.IGNORECASE)
 _LIVENESS_PROBE: Final = re.compile(r"failed liveness probe", re.IGNORECASE)
 _KILLED: Final = frozenset({137, 143})
+_GATED: Final = "ReadinessGatesNotReady"
 
 
 def out_of_memory(snapshot: Snapshot) -> Finding | None:
@@ -30,6 +31,8 @@ def out_of_memory(snapshot: Snapshot) -> Finding | None:
 def startup_timeout(snapshot: Snapshot) -> Finding | None:
     """The engine was killed since it was not ready within the start-up budget."""
     for pod, container, ended in _broken(snapshot):
+        if _probe_event(snapshot, pod, _LIVENESS_PROBE):
+            continue  # it served once; failed startup probes, which every start has some of, are from before
         if ended.code in _KILLED and not container.is_init and _probe_event(snapshot, pod, _STARTUP_PROBE):
             return Finding(
                 Reason.STARTUP_TIMEOUT,
@@ -66,7 +69,9 @@ def node_lost(snapshot: Snapshot) -> Finding | None:
 
 
 def evicted(snapshot: Snapshot) -> Finding | None:
-    """A node threw a pod out, mostly since its disk or memory ran out."""
+    """A node threw a pod out, mostly since its disk or memory ran out; its remains say nothing once others serve."""
+    if snapshot.ready_count >= snapshot.wanted:
+        return None
     for pod in snapshot.pods:
         if pod.phase == "Failed" and pod.reason == "Evicted":
             return Finding(Reason.EVICTED, f"pod {pod.name} was evicted: {clipped(pod.message)}")
@@ -88,13 +93,20 @@ def _broken(snapshot: Snapshot) -> Iterator[tuple[PodView, ContainerView, Exit]]
 
 
 def _node_is_lost(pod: PodView) -> bool:
-    """The node controller turns Ready off and leaves ContainersReady as the kubelet last reported it."""
+    """The node controller turns Ready off and leaves ContainersReady as the kubelet last reported it.
+
+    A readiness gate, such as a load balancer's, does the same; the kubelet then gives that as the reason.
+    """
     if pod.reason == "NodeLost":
         return True
     disruption = pod.condition("DisruptionTarget")
     if disruption is not None and disruption.reason == "DeletionByTaintManager":
         return True
-    return pod.active and bool(pod.node) and pod.holds("ContainersReady") and not pod.holds("Ready")
+    ready = pod.condition("Ready")
+    gated = ready is not None and ready.reason == _GATED
+    return (
+        pod.active and bool(pod.node) and pod.holds("ContainersReady") and not (pod.holds("Ready") or gated)
+    )
 
 
 def _probe_event(snapshot: Snapshot, pod: PodView, pattern: re.Pattern[str]) -> str:
