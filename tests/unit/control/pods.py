@@ -1,17 +1,28 @@
-"""Makes pods, Deployments and tiers as the API server shows them, for tests of the status."""
+"""Makes pods, Deployments and tiers as the API server shows them, and computes their status, for tests of it."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from tierwright.api.conditions import Reason
+from tierwright.api.conditions import ConditionType, Reason
+from tierwright.api.status import Condition, TierStatus
 from tierwright.api.tier import InferenceTier
+from tierwright.control.status.compute import compute_status
 from tierwright.observe.pods import event_view, pod_view, workload_view
 from tierwright.observe.snapshot import Facts, ScaleView, Snapshot, Stage
 
 Object = dict[str, Any]
 NOW = datetime(2026, 11, 30, 12, 0, 0, tzinfo=UTC)
 CREATED = "2026-11-30T11:00:00Z"
+SCHEDULER = (
+    "0/5 nodes are available: 1 Insufficient nvidia.com/gpu, 4 node(s) didn't match Pod's node affinity/selector."
+    " no new claims to deallocate, preemption: 0/5 nodes are available: 5 Preemption is not helpful for scheduling."
+)
+OFF_POOL = (
+    "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector. preemption: 0/3 nodes are"
+    " available: 3 Preemption is not helpful for scheduling."
+)
+PULL = 'failed to resolve reference "registry.example/vllm:9": not found'
 
 
 def tier_object(name: str = "llama-fast", **spec: Any) -> Object:
@@ -186,3 +197,18 @@ def snapshot(
         pods=tuple(pod_view(each) for each in pods),
         events=tuple(event_view(each) for each in events or []),
     )
+
+
+def status_of(view: Snapshot, previous: TierStatus | None = None) -> TierStatus:
+    """The status of this snapshot."""
+    return compute_status(view, previous or TierStatus(), NOW)
+
+
+def get(status: TierStatus, kind: ConditionType) -> Condition:
+    """One condition of a status."""
+    return next(each for each in status.conditions if each.type == kind)
+
+
+def ready(view: Snapshot) -> Condition:
+    """What Ready says of this snapshot."""
+    return get(status_of(view), ConditionType.READY)

@@ -6,16 +6,18 @@ from tests.unit.control.pods import (
     NOW,
     container,
     deployment,
+    get,
     pod,
     ready_pod,
     running,
     snapshot,
+    status_of,
     terminated,
     tier,
 )
 from tierwright.api.conditions import ConditionType, Reason
 from tierwright.api.hardware import NodePool
-from tierwright.api.status import Condition, StartupStatus, TierStatus
+from tierwright.api.status import StartupStatus, TierStatus
 from tierwright.api.tier import InferenceTier
 from tierwright.control.status.compute import compute_status, node_pool_text
 from tierwright.control.status.readiness import required_ready
@@ -23,14 +25,6 @@ from tierwright.control.status.transitions import transitions
 from tierwright.observe.snapshot import Facts, Finding, Problem, ScaleView, Snapshot, Stage
 
 AUTO = {"mode": "Auto", "maxReplicas": 6, "objectives": {"timeToFirstToken": "500ms"}}
-
-
-def status_of(view: Snapshot, previous: TierStatus | None = None) -> TierStatus:
-    return compute_status(view, previous or TierStatus(), NOW)
-
-
-def get(status: TierStatus, kind: ConditionType) -> Condition:
-    return next(each for each in status.conditions if each.type == kind)
 
 
 def summary(view: Snapshot) -> dict[str, str]:
