@@ -357,7 +357,7 @@ def test_every_default_value_is_known_to_the_schema() -> None:
 
 def test_an_old_cluster_is_refused() -> None:
     with pytest.raises(HelmError, match="kubeVersion"):
-        chart.render(kube_version="1.28.0")
+        chart.render(kube_version="1.29.9")
 
 
 def test_the_chart_and_the_operator_have_one_version() -> None:
