@@ -1,29 +1,49 @@
 """Products and attention whose rows are rounded alike in every shape: the row-exact building blocks of the forward pass.
 
 XLA's CPU products pick their order of additions by shape. Measured on jaxlib 0.10 and kept by tests and by the proof at
-warm-up: with weights [outputs, inputs] and at least two rows, a row's result depends on nothing but that row. A sum over
-positions is cut into blocks of BLOCK, each a product of the same shape, folded in order: a longer bucket adds exact zeros.
+warm-up: with weights [inputs, outputs] and two to TILE rows, a row's result depends on nothing but that row; so a lone row
+is computed as two and more rows are computed in tiles. (Weights [outputs, inputs] would need no tiles, but such products
+are up to twice as slow.) A sum over positions is cut into blocks of BLOCK, each a product of the same shape, folded in
+order: a longer bucket adds exact zeros. Programs must be compiled with COMPILER_OPTIONS.
 """
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+# XLA fuses products with what surrounds them into kernels whose reductions depend on the shape (one of them, a product with
+# broadcast ones, even gave NaN). With single products alone the reductions are XLA's own, which do not.
+COMPILER_OPTIONS = {
+    "cpu": {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"},
+}
+TILE = 32  # rows of one product
 BLOCK = 128  # positions per block of attention; length buckets are multiples of it
 _MASKED = -1e30  # finite, since a fully masked row must not become NaN; its exponential is an exact zero
 
 
-def linear(rows: jax.Array, weight: jax.Array, bias: jax.Array | None = None) -> jax.Array:
-    """`rows` [..., inputs] times `weight` [outputs, inputs], in f32; the inputs are first rounded to the weight's dtype."""
+def linear(
+    rows: jax.Array, weight: jax.Array, bias: jax.Array | None = None, *, tile: int | None = TILE
+) -> jax.Array:
+    """`rows` [..., inputs] times `weight` [inputs, outputs], in f32; the rows are first rounded to the weight's dtype.
+
+    `tile` None computes all rows in one product: faster for many rows, and exact among shapes of 64 rows and more.
+    """
     flat = rows.reshape(-1, rows.shape[-1]).astype(weight.dtype)
     count = flat.shape[0]
-    if count == 1:
-        flat = jnp.concatenate([flat, flat])
-    result = lax.dot_general(flat, weight, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32)[
-        :count
-    ]
-    result = result.reshape(*rows.shape[:-1], weight.shape[0])
+    size = tile or count
+    parts = [_product(flat[start : start + size], weight) for start in range(0, count, size)]
+    result = parts[0] if len(parts) == 1 else jnp.concatenate(parts)
+    result = result.reshape(*rows.shape[:-1], weight.shape[1])
     return result if bias is None else result + bias.astype(jnp.float32)
+
+
+def _product(rows: jax.Array, weight: jax.Array) -> jax.Array:
+    """One product of at least two rows; barriers keep XLA from seeing that one of two equal rows is not used."""
+    count = rows.shape[0]
+    if count == 1:
+        rows = lax.optimization_barrier(jnp.concatenate([rows, rows]))
+    result = lax.dot_general(rows, weight, (((1,), (0,)), ((), ())), preferred_element_type=jnp.float32)
+    return lax.optimization_barrier(result)[:count] if count == 1 else result
 
 
 def attention(query: jax.Array, keys: jax.Array, values: jax.Array, positions: jax.Array) -> jax.Array:
@@ -44,7 +64,7 @@ def attention(query: jax.Array, keys: jax.Array, values: jax.Array, positions: j
     grouped = scaled.reshape(slots, rows, kv_heads, group, head_dim).swapaxes(1, 2)
     grouped = grouped.reshape(slots, kv_heads, rows * group, head_dim).astype(keys.dtype)
     if rows * group == 1:
-        grouped = jnp.concatenate([grouped, grouped], axis=2)
+        grouped = lax.optimization_barrier(jnp.concatenate([grouped, grouped], axis=2))
     lines = grouped.shape[2]
     scores = lax.dot_general(
         grouped, keys, (((3,), (3,)), ((0, 1), (0, 1))), preferred_element_type=jnp.float32
@@ -63,6 +83,8 @@ def attention(query: jax.Array, keys: jax.Array, values: jax.Array, positions: j
         preferred_element_type=jnp.float32,
     )
     mixed = _fold(partial, axis=2) / total[..., None]
+    if rows * group == 1:
+        mixed = lax.optimization_barrier(mixed)
     mixed = mixed[:, :, : rows * group].reshape(slots, kv_heads, rows, group, head_dim)
     return mixed.swapaxes(1, 2).reshape(slots, rows, heads, head_dim)
 

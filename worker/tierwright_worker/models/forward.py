@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from tierwright_worker.models.config import ModelConfig
-from tierwright_worker.models.exact import argmax, attention, linear, rms_norm
+from tierwright_worker.models.exact import TILE, argmax, attention, linear, rms_norm
 from tierwright_worker.models.parameters import LayerParameters, Parameters
 from tierwright_worker.models.rope import inverse_frequencies, rotate, rotation
 from tierwright_worker.models.slot_cache import SlotCache, write_rows
@@ -22,10 +22,9 @@ def step(
     Returns:
         The most probable token of each row [slots, rows], the logits [slots, rows, vocabulary] in f32, the new cache.
     """
-    hidden, cache = _layers(config, parameters, cache, tokens, positions)
+    hidden, cache = _layers(config, parameters, cache, tokens, positions, TILE)
     hidden = rms_norm(hidden, parameters.norm, config.norm_eps)
-    head = parameters.embedding if parameters.head is None else parameters.head
-    logits = linear(hidden, head)
+    logits = linear(hidden, parameters.head)
     return argmax(logits), logits, cache
 
 
@@ -40,7 +39,7 @@ def prefill(
     """Put the keys and values of `tokens` [rows] of one slot into the cache, from `position` on. No logits: a step follows."""
     keys = tuple(lax.dynamic_slice_in_dim(array, slot, 1, axis=0) for array in cache.keys)
     values = tuple(lax.dynamic_slice_in_dim(array, slot, 1, axis=0) for array in cache.values)
-    _, own = _layers(config, parameters, SlotCache(keys, values), tokens[None], position[None])
+    _, own = _layers(config, parameters, SlotCache(keys, values), tokens[None], position[None], None)
     return SlotCache(
         keys=_put_slot(cache.keys, own.keys, slot), values=_put_slot(cache.values, own.values, slot)
     )
@@ -56,23 +55,36 @@ def _put_slot(
 
 
 def _layers(
-    config: ModelConfig, parameters: Parameters, cache: SlotCache, tokens: jax.Array, positions: jax.Array
+    config: ModelConfig,
+    parameters: Parameters,
+    cache: SlotCache,
+    tokens: jax.Array,
+    positions: jax.Array,
+    tile: int | None,
 ) -> tuple[jax.Array, SlotCache]:
     """All decoder layers: hidden states [slots, rows, hidden] before the last norm, and the new cache."""
     frequencies = inverse_frequencies(config)
     rows = tokens.shape[1]
     angles = rotation(positions[:, None] + jnp.arange(rows, dtype=jnp.int32), frequencies)
-    hidden = jnp.take(parameters.embedding, tokens, axis=0, mode="clip").astype(jnp.float32)
+    hidden = _embed(parameters, tokens)
     keys, values = [], []
     for layer, layer_keys, layer_values in zip(parameters.layers, cache.keys, cache.values, strict=True):
         mixed, new_keys, new_values = _attend(
-            config, layer, hidden, layer_keys, layer_values, positions, angles
+            config, layer, hidden, layer_keys, layer_values, positions, angles, tile
         )
         hidden = hidden + mixed
-        hidden = hidden + _mlp(config, layer, hidden)
+        hidden = hidden + _mlp(config, layer, hidden, tile)
         keys.append(new_keys)
         values.append(new_values)
     return hidden, SlotCache(tuple(keys), tuple(values))
+
+
+def _embed(parameters: Parameters, tokens: jax.Array) -> jax.Array:
+    """The tokens' embeddings in f32; ids past the vocabulary are clamped, since a gather out of range faults on Neuron."""
+    if parameters.embedding is not None:
+        return jnp.take(parameters.embedding, tokens, axis=0, mode="clip").astype(jnp.float32)
+    columns = jnp.take(parameters.head, tokens.reshape(-1), axis=1, mode="clip")
+    return columns.T.reshape(*tokens.shape, -1).astype(jnp.float32)
 
 
 def _attend(
@@ -83,10 +95,11 @@ def _attend(
     values: jax.Array,
     positions: jax.Array,
     angles: tuple[jax.Array, jax.Array],
+    tile: int | None,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     slots, rows, _ = hidden.shape
     normed = rms_norm(hidden, layer.attention_norm, config.norm_eps)
-    joined = linear(normed, layer.qkv, layer.qkv_bias)
+    joined = linear(normed, layer.qkv, layer.qkv_bias, tile=tile)
     query, key, value = jnp.split(joined, [config.q_size, config.q_size + config.kv_size], axis=-1)
     query = query.reshape(slots, rows, config.heads, config.head_dim)
     key = key.reshape(slots, rows, config.kv_heads, config.head_dim)
@@ -97,10 +110,10 @@ def _attend(
     query, key = rotate(query, *angles), rotate(key, *angles)
     keys, values = write_rows(keys, key, positions), write_rows(values, value, positions)
     mixed = attention(query, keys, values, positions).reshape(slots, rows, config.q_size)
-    return linear(mixed, layer.output, layer.output_bias), keys, values
+    return linear(mixed, layer.output, layer.output_bias, tile=tile), keys, values
 
 
-def _mlp(config: ModelConfig, layer: LayerParameters, hidden: jax.Array) -> jax.Array:
+def _mlp(config: ModelConfig, layer: LayerParameters, hidden: jax.Array, tile: int | None) -> jax.Array:
     normed = rms_norm(hidden, layer.mlp_norm, config.norm_eps)
-    gate, up = jnp.split(linear(normed, layer.gate_up, layer.gate_up_bias), 2, axis=-1)
-    return linear(jax.nn.silu(gate) * up, layer.down, layer.down_bias)
+    gate, up = jnp.split(linear(normed, layer.gate_up, layer.gate_up_bias, tile=tile), 2, axis=-1)
+    return linear(jax.nn.silu(gate) * up, layer.down, layer.down_bias, tile=tile)

@@ -1,4 +1,4 @@
-"""The parameters of a decoder as one pytree: weights output-major, projections that share an input joined into one product."""
+"""The parameters of a decoder as one pytree: weights input-major, projections that share an input joined into one product."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,31 +12,31 @@ Array = Any
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, slots=True)
 class LayerParameters:
-    """One decoder layer. Weights are [outputs, inputs]; biases and norms are vectors, None where the model has none."""
+    """One decoder layer. Weights are [inputs, outputs]; biases and norms are vectors, None where the model has none."""
 
     attention_norm: Array  # [hidden]
-    qkv: Array  # [q_size + 2 * kv_size, hidden]
+    qkv: Array  # [hidden, q_size + 2 * kv_size]
     qkv_bias: Array | None
     q_norm: Array | None  # [head_dim]
     k_norm: Array | None  # [head_dim]
-    output: Array  # [hidden, q_size]
+    output: Array  # [q_size, hidden]
     output_bias: Array | None
     mlp_norm: Array  # [hidden]
-    gate_up: Array  # [2 * intermediate, hidden]
+    gate_up: Array  # [hidden, 2 * intermediate]
     gate_up_bias: Array | None
-    down: Array  # [hidden, intermediate]
+    down: Array  # [intermediate, hidden]
     down_bias: Array | None
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """A whole model. `head` is None where it is the embedding."""
+    """A whole model. Where the head is the embedding, `embedding` is None: one array serves both, by its columns."""
 
-    embedding: Array  # [vocabulary, hidden]
+    embedding: Array | None  # [vocabulary, hidden]
     layers: tuple[LayerParameters, ...]
     norm: Array  # [hidden]
-    head: Array | None  # [vocabulary, hidden]
+    head: Array  # [hidden, vocabulary]
 
 
 def parameter_bytes(parameters: Parameters) -> int:

@@ -20,10 +20,11 @@ def load_parameters(source: TensorSource, config: ModelConfig, dtype: str) -> Pa
     """
     take = _Taker(source, DTYPES[dtype])
     hidden, vocabulary = config.hidden_size, config.vocab_size
-    embedding = take.weight("model.embed_tokens.weight", (vocabulary, hidden))
+    tied = config.tied_embeddings
+    embedding = None if tied else take.rows("model.embed_tokens.weight", (vocabulary, hidden))
     layers = tuple(_layer(take, config, f"model.layers.{index}.") for index in range(config.layers))
     norm = take.vector("model.norm.weight", hidden)
-    head = None if config.tied_embeddings else take.weight("lm_head.weight", (vocabulary, hidden))
+    head = take.weight("model.embed_tokens.weight" if tied else "lm_head.weight", (vocabulary, hidden))
     return Parameters(embedding=embedding, layers=layers, norm=norm, head=head)
 
 
@@ -55,17 +56,24 @@ class _Taker:
         self._source, self._dtype = source, dtype
         self._names = source.names()
 
+    def rows(self, name: str, shape: tuple[int, ...]) -> HostArray:
+        """A matrix as it is stored."""
+        return np.ascontiguousarray(self._take(name, shape, self._dtype))
+
     def weight(self, name: str, shape: tuple[int, ...]) -> HostArray:
-        return self._take(name, shape, self._dtype)
+        """A matrix stored [outputs, inputs], turned to [inputs, outputs]."""
+        return np.ascontiguousarray(self._take(name, shape, self._dtype).T)
 
     def vector(self, name: str, size: int) -> HostArray:
         return self._take(name, (size,), _NORM_DTYPE)
 
     def joined(self, prefix: str, sizes: dict[str, int], inputs: int) -> HostArray:
-        result = np.empty((sum(sizes.values()), inputs), self._dtype)
+        result = np.empty((inputs, sum(sizes.values())), self._dtype)
         start = 0
         for name, size in sizes.items():
-            result[start : start + size] = self.weight(f"{prefix}{name}.weight", (size, inputs))
+            result[:, start : start + size] = self._take(
+                f"{prefix}{name}.weight", (size, inputs), self._dtype
+            ).T
             start += size
         return result
 
@@ -86,4 +94,4 @@ class _Taker:
             finite = bool(np.isfinite(np.sum(tensor, dtype=np.float64)))
         if not finite:
             raise CorruptModelError(f"{where}: tensor {name!r} holds values that are not finite")
-        return np.ascontiguousarray(tensor, dtype=dtype)
+        return tensor.astype(dtype, copy=False)
