@@ -23,6 +23,9 @@ fix: .venv/.stamp  ## format the code and mend what the linter can
 test: .venv/.stamp  ## check, then the tests on a control plane with kwok, then one pass on real nodes
 	@$(RUN) bash dev/test.sh
 
+test-worker:  ## the JAX worker's checks and tests, in its own virtual environment
+	@bash dev/test_worker.sh
+
 demo: .venv/.stamp  ## build the images, start a cluster, serve one model at two speeds; KEEP=1 leaves it running, CLUSTER=given uses yours
 	@$(RUN) $(PY) -m dev.demo $(if $(KEEP),--keep) $(if $(filter given,$(CLUSTER)),--given)
 
@@ -44,4 +47,4 @@ cluster-status: .venv/.stamp  ## what runs, and where
 lock: .venv/.stamp  ## lock the requirements anew from the *.in files
 	@bash dev/lock.sh
 
-.PHONY: help venv check fix test demo generate verify cluster-up cluster-down cluster-status lock
+.PHONY: help venv check fix test test-worker demo generate verify cluster-up cluster-down cluster-status lock

@@ -9,6 +9,6 @@ step types; mypy --no-error-summary operator/tierwright dev tests
 step imports; PYTHONPATH=operator lint-imports >/tmp/.tierwright-imports.$$ || { cat /tmp/.tierwright-imports.$$; rm -f /tmp/.tierwright-imports.$$; exit 1; }; rm -f /tmp/.tierwright-imports.$$
 step 'file length'; python -m dev.file_length
 step 'generated files'; python -m dev.generate --check
-step 'unit tests'; python -m pytest -q --cov --cov-report= tests/unit
+step 'unit tests'; python -m pytest -q -n 2 --cov --cov-report= tests/unit
 step 'coverage of the pure packages'
 python -m coverage report --fail-under=100 --skip-covered --include='operator/tierwright/api/*,operator/tierwright/desired/*,operator/tierwright/engines/*,operator/tierwright/hardware/*'

@@ -3,6 +3,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bash dev/check.sh
+echo '== the JAX worker'
+bash dev/test_worker.sh
 echo '== what the cluster tests need'
 python -m dev.cluster prepare
 echo '== integration tests: control plane and kwok'
