@@ -57,12 +57,6 @@ def has_image(tag: str) -> bool:
     return done.returncode == 0
 
 
-def remove_images(tags: Sequence[str]) -> None:
-    """Forget images; one that is not there or is in use is passed over."""
-    for tag in tags:
-        subprocess.run(_command(["rmi", tag]), env=environment(), capture_output=True, check=False)
-
-
 def _command(argv: Sequence[str]) -> list[str]:
     root = storage_dir()
     return ["buildah", "--root", str(root / "root"), "--runroot", str(root / "run"), *argv]

@@ -15,7 +15,6 @@ from dev.cluster import paths
 from dev.cluster.pki import Authority
 
 SERVICE_CIDR = "10.97.0.0/16"
-KUBERNETES_SERVICE_IP = "10.97.0.1"
 CLUSTER_DNS_DOMAIN = "cluster.local"
 LOOPBACK = "127.0.0.1"
 

@@ -92,10 +92,6 @@ class ObjectMeta(ApiModel):
     name: Annotated[str, Field(pattern=patterns.OBJECT_NAME, min_length=1, max_length=253)]
     namespace: str = "default"
     uid: str | None = None
-    generation: int | None = None
-    resource_version: str | None = None
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
 

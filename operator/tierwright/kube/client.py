@@ -24,7 +24,6 @@ from kubernetes.aio.client import ApiClient, Configuration
 
 from tierwright.kube.errors import ApiError, KubeError, NetworkError
 from tierwright.kube.resources import Object, ObjectRef, ResourceKind, kind_of, ref_of
-from tierwright.kube.verbs import KubeClient as KubeClient
 from tierwright.kube.verbs import Objects, PatchType, Propagation
 from tierwright.telemetry.metrics import Metrics
 
@@ -203,15 +202,10 @@ class HttpKubeClient:
         force: bool = True,
         subresource: str | None = None,
         dry_run: bool = False,
-        strict: bool = False,
     ) -> Object:
         """See KubeClient."""
         ref = ref_of(manifest, kind or kind_of(manifest))
-        query = {
-            "fieldManager": manager,
-            "force": "true" if force else "false",
-            "fieldValidation": "Strict" if strict else "Warn",
-        }
+        query = {"fieldManager": manager, "force": "true" if force else "false"}
         if dry_run:
             query["dryRun"] = "All"
         path = ref.kind.path(ref.namespace, ref.name, subresource)

@@ -117,9 +117,3 @@ def ref_of(manifest: Mapping[str, Any], kind: ResourceKind | None = None) -> Obj
     resource = kind or kind_of(manifest)
     metadata = manifest.get("metadata") or {}
     return ObjectRef(resource, metadata.get("namespace") if resource.namespaced else None, metadata["name"])
-
-
-def uid_of(manifest: Mapping[str, Any]) -> str | None:
-    """The uid of an object, None for a manifest that was never stored."""
-    uid: str | None = (manifest.get("metadata") or {}).get("uid")
-    return uid

@@ -42,9 +42,8 @@ class KubeClient(Protocol):
         force: bool = True,
         subresource: str | None = None,
         dry_run: bool = False,
-        strict: bool = False,
     ) -> Object:
-        """Server-side apply by ``manager``, creation included; ``strict`` refuses unknown and repeated fields (400).
+        """Server-side apply by ``manager``, creation included; unknown fields are refused (400).
 
         ``kind`` is needed only for kinds of our own. A ``metadata.uid`` in the manifest makes it a 409 when the
         object is gone or another. With ``force`` false a field owned by another manager is a 409 whose causes

@@ -12,7 +12,6 @@ from tierwright.kube.resources import (
     ResourceKind,
     kind_of,
     ref_of,
-    uid_of,
 )
 
 
@@ -43,10 +42,8 @@ def test_references_name_what_they_mean() -> None:
     }
     assert ref_of(manifest) == ObjectRef(NODE, None, "x")
     assert str(ref_of(manifest)) == "Node x"
-    assert uid_of(manifest) == "u"
     own = ResourceKind("example.org", "v1", "Thing", "things")
     assert str(ref_of({"metadata": {"name": "t", "namespace": "n"}}, own)) == "Thing n/t"
-    assert uid_of({}) is None
 
 
 def test_the_name_of_an_event_fits_and_depends_on_object_reason_and_message() -> None:
