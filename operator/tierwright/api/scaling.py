@@ -52,3 +52,13 @@ class ScalingSpec(ApiModel):
     """Care when scaling down."""
     cost: Cost | None = None
     """Price of a replica."""
+
+    @property
+    def fewest_in_auto(self) -> int:
+        """Fewest replicas in mode Auto."""
+        return 1 if self.min_replicas is None else self.min_replicas
+
+    def bounded_in_auto(self, replicas: int) -> int:
+        """The number, or the bound of mode Auto that it passes."""
+        enough = max(replicas, self.fewest_in_auto)
+        return enough if self.max_replicas is None else min(enough, self.max_replicas)

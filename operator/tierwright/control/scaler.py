@@ -48,13 +48,13 @@ def decide(tier: InferenceTier, held: Held, other_scaler: str | None) -> ScaleVi
         return ScaleView(0, Reason.SUSPENDED, "spec.suspend asks for no replicas", suspended=True)
     scaling = tier.spec.scaling
     if scaling.mode == "Auto":
-        start = tier.spec.replicas
         kept = held.live if held.live is not None else held.reported
-        wanted = _clamp(start if kept is None else kept, minimum(tier), scaling.max_replicas)
+        wanted = scaling.bounded_in_auto(tier.spec.replicas if kept is None else kept)
         return ScaleView(
             wanted,
             Reason.START_VALUE,
-            f"no autoscaler yet: {_replicas(wanted)} kept, within {minimum(tier)} to {scaling.max_replicas or 'any'}",
+            f"no autoscaler yet: {_replicas(wanted)} kept, within {scaling.fewest_in_auto} to"
+            f" {scaling.max_replicas or 'any'}",
         )
     if scaling.mode == "Recommend":
         return ScaleView(
@@ -63,12 +63,6 @@ def decide(tier: InferenceTier, held: Held, other_scaler: str | None) -> ScaleVi
             "spec.replicas decides; there is no autoscaler yet to recommend another number",
         )
     return ScaleView(tier.spec.replicas, Reason.MANUAL, "spec.replicas decides")
-
-
-def minimum(tier: InferenceTier) -> int:
-    """Fewest replicas in mode Auto."""
-    wanted = tier.spec.scaling.min_replicas
-    return 1 if wanted is None else wanted
 
 
 def scaler_owns_replicas(workload: Mapping[str, Any]) -> bool:
@@ -135,11 +129,6 @@ def autoscaler_on(workload_kind: str, workload_name: str, autoscalers: Iterable[
         if target.get("kind") == workload_kind and target.get("name") == workload_name:
             return f"HorizontalPodAutoscaler {autoscaler['metadata']['name']}"
     return None
-
-
-def _clamp(value: int, low: int, high: int | None) -> int:
-    bounded = max(value, low)
-    return bounded if high is None else min(bounded, high)
 
 
 def _replicas(count: int) -> str:

@@ -8,7 +8,6 @@ from tierwright.api.tier import InferenceTier
 from tierwright.api.warnings import tier_warnings
 from tierwright.desired.budgets import budgets
 from tierwright.desired.deployment import deployment
-from tierwright.desired.labels import selector_labels
 from tierwright.desired.network_policy import network_policy
 from tierwright.desired.pdb import pod_disruption_budget
 from tierwright.desired.pin import PinnedEngine, pinned_engine
@@ -79,12 +78,8 @@ class Bundle:
     """Kind and name of the object that runs the pods; its manifest carries ``spec.replicas``."""
     endpoint: str
     """Host and port inside the cluster, such as ``llama-fast.serving.svc:8000``."""
-    selector: str
-    """Label selector of the pods, in the form that the scale subresource reads."""
     engine_image: str
     engine_version: str | None
-    replicas: int
-    """Replicas to start with, after suspend, mode and bounds."""
     warnings: tuple[str, ...]
     """What is allowed but likely not meant."""
 
@@ -144,10 +139,8 @@ def _bundle(tier: InferenceTier, context: BundleContext) -> Bundle:
         children=(*_companions(tier), Child(workload)),
         workload=(workload["kind"], workload["metadata"]["name"]),
         endpoint=endpoint(tier),
-        selector=",".join(f"{name}={value}" for name, value in selector_labels(tier).items()),
         engine_image=plan.image,
         engine_version=plan.version,
-        replicas=workload["spec"]["replicas"],
         warnings=(*plan.warnings, *tier_warnings(spec)),
     )
 

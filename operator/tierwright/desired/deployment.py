@@ -28,7 +28,7 @@ def deployment(
         "kind": "Deployment",
         "metadata": child_metadata(tier, child_name(tier.metadata.name), annotations),
         "spec": {
-            "replicas": start_replicas(tier.spec),
+            "replicas": _start_replicas(tier.spec),
             "selector": {"matchLabels": selector_labels(tier)},
             "strategy": _strategy(tier.spec),
             "progressDeadlineSeconds": times.progress,
@@ -37,16 +37,11 @@ def deployment(
     }
 
 
-def start_replicas(spec: TierSpec) -> int:
+def _start_replicas(spec: TierSpec) -> int:
     """Replicas to start with: none when suspended, the user's number, in mode Auto within its bounds."""
     if spec.suspend:
         return 0
-    scaling = spec.scaling
-    if scaling.mode != "Auto":
-        return spec.replicas
-    fewest = 1 if scaling.min_replicas is None else scaling.min_replicas
-    wanted = max(spec.replicas, fewest)
-    return wanted if scaling.max_replicas is None else min(wanted, scaling.max_replicas)
+    return spec.scaling.bounded_in_auto(spec.replicas) if spec.scaling.mode == "Auto" else spec.replicas
 
 
 def _strategy(spec: TierSpec) -> dict[str, Any]:

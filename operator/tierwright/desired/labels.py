@@ -19,6 +19,11 @@ def selector_labels(tier: InferenceTier) -> dict[str, str]:
     return {TIER_LABEL: label_value(tier.metadata.name)}
 
 
+def selector_text(tier_name: str) -> str:
+    """The same in the form that the scale subresource reads."""
+    return f"{TIER_LABEL}={label_value(tier_name)}"
+
+
 def child_labels(tier: InferenceTier) -> dict[str, str]:
     """The labels of every child and of the pods; made anew, never copied from the tier."""
     name = label_value(tier.metadata.name)

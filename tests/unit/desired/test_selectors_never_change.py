@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.tier_bundles import bundle_of, manifest, pod_template, tier
 from tierwright.api.tier import InferenceTier
+from tierwright.desired.labels import selector_text
 
 SELECTOR = {"tierwright.dev/tier": "llama-fast"}
 EDITS: list[dict[str, Any]] = [
@@ -68,4 +69,5 @@ def test_labels_and_annotations_of_the_tier_are_never_copied() -> None:
 
 
 def test_the_scale_subresource_reads_the_same_selector() -> None:
-    assert bundle_of(tier()).selector == "tierwright.dev/tier=llama-fast"
+    (label,) = selectors(tier())[0].items()
+    assert selector_text(tier().metadata.name) == "=".join(label)

@@ -28,9 +28,7 @@ from tests.support.tier_bundles import bundle_of, manifest, tier
     ],
 )
 def test_start_value(spec: dict[str, Any], replicas: int) -> None:
-    bundle = bundle_of(tier(**spec))
-    assert bundle.replicas == replicas
-    assert manifest(bundle, "Deployment")["spec"]["replicas"] == replicas
+    assert manifest(bundle_of(tier(**spec)), "Deployment")["spec"]["replicas"] == replicas
 
 
 def test_a_suspended_tier_keeps_its_other_children() -> None:

@@ -46,9 +46,10 @@ def required_ready(tier: InferenceTier | None, wanted: int) -> int:
     if tier is None:
         return max(1, wanted)
     scaling = tier.spec.scaling
-    fewest = scaling.min_replicas
-    if fewest is None:
-        fewest = 1 if scaling.mode == "Auto" else wanted
+    if scaling.mode == "Auto":
+        fewest = scaling.fewest_in_auto
+    else:
+        fewest = wanted if scaling.min_replicas is None else scaling.min_replicas
     return max(1, min(fewest, wanted) - _max_unavailable(tier, wanted))
 
 
