@@ -23,7 +23,7 @@ from tierwright.control.containment import differences
 from tierwright.control.problems import problem_of
 from tierwright.desired.bundle import OWNED_KINDS, Bundle
 from tierwright.kube.errors import ApiError, KubeError, Verdict
-from tierwright.kube.resources import Object, ObjectRef, ref_of
+from tierwright.kube.resources import PVC, SERVICE_ACCOUNT, Object, ObjectRef, ref_of
 from tierwright.kube.verbs import KubeClient
 from tierwright.observe.snapshot import Problem
 from tierwright.observe.store import Store
@@ -75,6 +75,8 @@ class Applied:
     """The live workload, when it is this tier's and nothing stands in the way of scaling it."""
     problems: list[Problem] = field(default_factory=list)
     waiting_for: list[str] = field(default_factory=list)
+    foreign: set[ObjectRef] = field(default_factory=set)
+    """Objects of a child's name that are somebody else's."""
     error: KubeError | None = None
     """The last error that may pass."""
 
@@ -84,8 +86,9 @@ class Applied:
         return not self.problems and not self.waiting_for and self.error is None
 
     def note(self, ref: ObjectRef, error: KubeError) -> None:
-        """Takes in an error that may pass; a conflict alone is not worth telling, the next try settles it."""
-        self.error = error
+        """Takes in an error; a conflict alone is not worth telling, the next try settles it."""
+        if error.verdict is Verdict.RETRY:
+            self.error = error
         if not (isinstance(error, ApiError) and error.status == _CONFLICT_STATUS):
             self.problems.append(problem_of(ref, error))
 
@@ -128,12 +131,18 @@ class ChildApplier:
     ) -> Applied:
         """Applies every child that differs; one child's failure does not keep the others from being applied.
 
+        The workload alone is left as it is while its pods would use an object that is somebody else's: they would
+        write to another's volume, or act under another's identity.
+
         ``replicas`` is sent with the workload until the scaler owns the field; None sends none.
         """
         applied = Applied()
         for manifest, is_workload in _manifests(bundle):
             due = replicas if is_workload else None
             task = _Task(ref_of(manifest), stamped(manifest), is_workload, due, now)
+            if is_workload and (used := _used_by_pods(manifest) & applied.foreign):
+                applied.problems.append(_held_back(task.ref, used))
+                continue
             live = await self._apply_child(task, owner, memory, applied)
             if is_workload:
                 applied.workload = live
@@ -162,10 +171,7 @@ class ChildApplier:
             try:
                 await self._client.delete(ref, uid=live["metadata"]["uid"])
             except KubeError as error:
-                if error.verdict is Verdict.RETRY:
-                    applied.note(ref, error)
-                else:
-                    applied.problems.append(problem_of(ref, error))
+                applied.note(ref, error)
 
     async def _apply_child(
         self, task: _Task, owner: Owner, memory: ChildMemory, applied: Applied
@@ -211,6 +217,7 @@ class ChildApplier:
         if plan.action is Action.FOREIGN:
             words = f"{ref.kind.kind} {ref.name} is not touched: {plan.why}"
             applied.problems.append(Problem(Reason.CONFLICT, words))
+            applied.foreign.add(ref)
             return None
         if plan.action in (Action.WAIT_FOR_OLD_OWNER, Action.WAIT_FOR_DELETION):
             applied.waiting_for.append(f"{ref.kind.kind} {ref.name} ({plan.why})")
@@ -246,6 +253,25 @@ def _manifests(bundle: Bundle) -> Iterator[tuple[Object, bool]]:
         manifest = child.manifest
         is_workload = (manifest["kind"], manifest["metadata"]["name"]) == bundle.workload
         yield (scaler.without_replicas(manifest) if is_workload else manifest), is_workload
+
+
+def _used_by_pods(workload: Object) -> set[ObjectRef]:
+    """The claims that the workload's pods mount, and their ServiceAccount."""
+    namespace, pod = workload["metadata"]["namespace"], workload["spec"]["template"]["spec"]
+    claims = {
+        ObjectRef(PVC, namespace, volume["persistentVolumeClaim"]["claimName"])
+        for volume in pod.get("volumes") or ()
+        if volume.get("persistentVolumeClaim")
+    }
+    return claims | {ObjectRef(SERVICE_ACCOUNT, namespace, str(pod.get("serviceAccountName")))}
+
+
+def _held_back(workload: ObjectRef, used: set[ObjectRef]) -> Problem:
+    names = ", ".join(sorted(f"{ref.kind.kind} {ref.name}" for ref in used))
+    return Problem(
+        Reason.CONFLICT,
+        f"{workload.kind.kind} {workload.name} is held back: its pods would use {names}, which is not this tier's",
+    )
 
 
 def _for_that_very_object(manifest: Object, uid: str | None) -> Object:

@@ -18,11 +18,10 @@ from tierwright.control.children import Applied, ChildApplier, ChildMemory, Pati
 from tierwright.control.conflicts import served
 from tierwright.control.intake import Intake, take_in
 from tierwright.control.outcome import Done, Failed, Key, Outcome, RequeueAfter
-from tierwright.control.problems import problem_of
 from tierwright.control.status.compute import compute_status
 from tierwright.control.status_writer import StatusWriter, stored_status
 from tierwright.desired.bundle import Bundle, BundleContext, Refusal, desired_bundle, pinned_engine
-from tierwright.desired.labels import TIER_LABEL
+from tierwright.desired.labels import TIER_LABEL, selector_text
 from tierwright.desired.names import child_name, label_value
 from tierwright.kube.errors import ApiError, KubeError, Verdict
 from tierwright.kube.events import EventRecorder
@@ -119,9 +118,15 @@ class Reconciler:
                 work.facts = _facts(bundle)
                 if intake.stage is Stage.ACTIVE:
                     owner = Owner(obj["metadata"]["uid"], label_value(key[1]))
-                    if not self._children.all_settled(bundle, owner) and not await self._is_current(obj):
-                        return RequeueAfter(self._settings.wait_for_news.total_seconds())
-                    await self._bring_forward(key, obj, tier, bundle, owner, work)
+                    work.scale = self._decide_scale(key, obj, tier, bundle)
+                    try:
+                        if not self._children.all_settled(bundle, owner) and not await self._is_current(obj):
+                            return RequeueAfter(self._settings.wait_for_news.total_seconds())
+                        await self._bring_forward(key, bundle, owner, work)
+                    except (
+                        KubeError
+                    ) as error:  # what keeps us from reading the tier is said in its status too
+                        work.applied.note(ref_of(obj, self._store.tier_kind), error)
         snapshot = await self._observe(key, obj, intake, work)
         before = stored_status(obj)
         after = compute_status(snapshot, before, self._now())
@@ -155,17 +160,16 @@ class Reconciler:
             known["metadata"].get(field) == obj["metadata"].get(field) for field in fields
         )
 
-    async def _bring_forward(
-        self, key: Key, obj: Object, tier: InferenceTier, bundle: Bundle, owner: Owner, work: _Work
-    ) -> None:
+    def _decide_scale(self, key: Key, obj: Object, tier: InferenceTier, bundle: Bundle) -> ScaleView:
+        """How many replicas are wanted, and who says so."""
+        rival = scaler.autoscaler_on(*bundle.workload, self._store.all_of(HPA, key[0]))
+        return scaler.decide(tier, _held(self._stored_workload(key, obj), obj), rival)
+
+    async def _bring_forward(self, key: Key, bundle: Bundle, owner: Owner, work: _Work) -> None:
         """Applies what differs, sets the replicas, prunes what is no longer wanted."""
         memory = self._memory(key, owner.uid)
-        stored = self._stored_workload(key, obj)
-        rival = scaler.autoscaler_on(*bundle.workload, self._store.all_of(HPA, key[0]))
-        work.scale = scaler.decide(tier, _held(stored, obj), rival)
-        work.applied = await self._children.apply(
-            bundle, owner, work.scale.wanted, memory.children, self._now()
-        )
+        replicas = work.scale.wanted if work.scale is not None else None
+        work.applied = await self._children.apply(bundle, owner, replicas, memory.children, self._now())
         await self._scale(work)
         await self._children.prune(*key, bundle, owner, work.applied)
 
@@ -185,10 +189,7 @@ class Reconciler:
             work.applied.workload = await self._client.apply(manifest, manager=scaler.SCALER_MANAGER)
             self._store.put(ref.kind, work.applied.workload)
         except KubeError as error:
-            if error.verdict is Verdict.RETRY:
-                work.applied.note(ref, error)
-            else:
-                work.applied.problems.append(problem_of(ref, error))
+            work.applied.note(ref, error)
 
     async def _observe(self, key: Key, obj: Object, intake: Intake, work: _Work) -> Snapshot:
         """Freezes what is known now; lists Events of the few objects that need explaining."""
@@ -203,7 +204,7 @@ class Reconciler:
         return Snapshot(
             generation=int(obj["metadata"].get("generation") or 0),
             stage=intake.stage,
-            selector=f"{TIER_LABEL}={label_value(name)}",
+            selector=selector_text(name),
             tier=intake.tier,
             refusal=intake.refusal,
             facts=work.facts,

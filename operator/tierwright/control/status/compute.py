@@ -21,6 +21,7 @@ _MESSAGE_LIMIT: Final = 2000
 _POOL_LIMIT: Final = 512
 _WARNING_LIMIT: Final = 1024
 _MOST_WARNINGS: Final = 32
+_REASONS: Final = frozenset(str(reason) for reason in Reason)
 
 
 def compute_status(snapshot: Snapshot, previous: TierStatus, now: datetime) -> TierStatus:
@@ -39,7 +40,10 @@ def compute_status(snapshot: Snapshot, previous: TierStatus, now: datetime) -> T
     kept = previous if workload is not None else TierStatus()
     return TierStatus(
         observed_generation=snapshot.generation,
-        conditions=[_stamped(kind, draft, snapshot.generation, previous, now) for kind, draft in drafts],
+        conditions=[
+            _stamped(kind, _kept(kind, draft, snapshot, previous), snapshot.generation, previous, now)
+            for kind, draft in drafts
+        ],
         replicas=len(snapshot.active_pods),
         selector=snapshot.selector,
         ready_replicas=snapshot.ready_count,
@@ -84,6 +88,28 @@ def _scaling_active(snapshot: Snapshot) -> Draft:
     if snapshot.stage is Stage.PAUSED or snapshot.scale is None:
         return Draft("False", Reason.PAUSED, "replicas stay as they are while the tier is paused")
     return Draft("False", snapshot.scale.reason, snapshot.scale.message)
+
+
+def _kept(kind: ConditionType, draft: Draft, snapshot: Snapshot, previous: TierStatus) -> Draft:
+    """What was said before, as long as the Deployment's controller has not looked at its last change.
+
+    An annotation of somebody else's raises a Deployment's generation too, and for a moment nobody can tell it from a
+    rollout. An edit of the tier is told at once, since what was said then was about an older generation.
+    """
+    workload = snapshot.workload
+    if (
+        kind not in (ConditionType.RECONCILING, ConditionType.STALLED)
+        or snapshot.stage is not Stage.ACTIVE
+        or snapshot.problems
+        or snapshot.waiting_for
+        or workload is None
+        or workload.observed_generation >= workload.generation
+    ):
+        return draft
+    before = next((each for each in previous.conditions if each.type == kind), None)
+    if before is None or before.observed_generation != snapshot.generation or before.reason not in _REASONS:
+        return draft
+    return Draft(before.status, Reason(before.reason), before.message)
 
 
 def _stamped(
