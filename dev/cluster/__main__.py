@@ -11,26 +11,10 @@ from pathlib import Path
 from dev.cluster import build, cluster, given, images, node_requirements, paths, processes, source, tools
 from dev.cluster.api import Api, ApiError
 from dev.cluster.base_image import ensure_base_images
-from dev.cluster.buildah import BuildError as ImageError
-from dev.cluster.containerd import ContainerdError
-from dev.cluster.network import NetworkError
-from dev.cluster.nodes import NodesError
-from dev.cluster.packages import PackageError
+from dev.cluster.failures import FAILURES
 
 _DEFAULT_NAME = "dev"
-_EXPECTED = (
-    processes.ComponentError,
-    source.SourceError,
-    build.BuildError,
-    ImageError,
-    ContainerdError,
-    NetworkError,
-    NodesError,
-    PackageError,
-    LookupError,
-    ValueError,
-    OSError,
-)
+_EXPECTED = (*FAILURES, LookupError, ValueError, OSError)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -4,8 +4,10 @@ import argparse
 import sys
 from pathlib import Path
 
+from openai import OpenAIError
+
+from dev.cluster.failures import FAILURES
 from dev.cluster.node_requirements import missing_requirements
-from dev.cluster.processes import ComponentError
 from dev.demo import story
 from dev.demo.console import Console
 from dev.demo.kubectl import CommandError
@@ -29,7 +31,7 @@ def main() -> int:
             story.run_without_nodes(Console(steps=4), missing)
         else:
             story.run(Console(steps=8 if options.keep else 9), keep=options.keep, picture=options.picture)
-    except (CommandError, ComponentError, AssertionError) as error:
+    except (CommandError, OpenAIError, *FAILURES) as error:
         print(f"\nThe demo stopped: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
