@@ -6,7 +6,7 @@ step() { printf '== %s\n' "$1"; }
 step format; ruff format --check -q .
 step lint; ruff check -q .
 step types; mypy --no-error-summary operator/tierwright dev tests
-step imports; PYTHONPATH=operator lint-imports >/tmp/.tierwright-imports.$$ || { cat /tmp/.tierwright-imports.$$; rm -f /tmp/.tierwright-imports.$$; exit 1; }; rm -f /tmp/.tierwright-imports.$$
+step imports; out=$(PYTHONPATH=operator lint-imports) || { printf '%s\n' "$out"; exit 1; }
 step 'file length'; python -m dev.file_length
 step 'generated files'; python -m dev.generate --check
 step 'unit tests'; python -m pytest -q -n 2 --cov --cov-report= tests/unit
