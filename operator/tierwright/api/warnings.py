@@ -11,33 +11,13 @@ from tierwright.api.scalars import duration_seconds, quantity_value
 from tierwright.api.tier import TierSpec
 
 # Upper bounds, in seconds, of the histogram buckets that vLLM 0.32 exposes on /metrics.
-TIME_TO_FIRST_TOKEN_BUCKETS: Final[tuple[float, ...]] = (
-    *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0),
-    *(80.0, 160.0, 640.0, 2560.0),
-)
-TIME_PER_OUTPUT_TOKEN_BUCKETS: Final[tuple[float, ...]] = (
-    *(
-        0.01,
-        0.025,
-        0.05,
-        0.075,
-        0.1,
-        0.15,
-        0.2,
-        0.3,
-        0.4,
-        0.5,
-        0.75,
-        1.0,
-        2.5,
-        5.0,
-        7.5,
-        10.0,
-        20.0,
-        40.0,
-        80.0,
-    ),
-)
+TIME_TO_FIRST_TOKEN_BUCKETS: Final = (
+    0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0,
+    160.0, 640.0, 2560.0,
+)  # fmt: skip
+TIME_PER_OUTPUT_TOKEN_BUCKETS: Final = (
+    0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0,
+)  # fmt: skip
 _LARGE_BATCH: Final = 32
 """Requests in one step from which verifying proposed tokens costs more than it saves on most devices."""
 _INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"

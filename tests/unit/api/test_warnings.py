@@ -5,9 +5,14 @@ from typing import Any
 
 import pytest
 
+from dev.engine_sim.metrics import FIRST_TOKEN_SECONDS, TOKEN_SECONDS
 from tests.support.tiers.cases import load, sample_files, spec, tier
 from tierwright.api.parse import parse_tier
-from tierwright.api.warnings import tier_warnings
+from tierwright.api.warnings import (
+    TIME_PER_OUTPUT_TOKEN_BUCKETS,
+    TIME_TO_FIRST_TOKEN_BUCKETS,
+    tier_warnings,
+)
 
 PINNED = {"hardware.nodePool.matchLabels": {"pool": "a"}, "cache.weights": {"size": "1Gi"}}
 
@@ -86,3 +91,9 @@ def test_a_careful_tier_gives_no_warnings(changes: dict[str, Any], base: str) ->
 
 def test_a_cpu_tier_without_cores_is_warned_of() -> None:
     assert warnings_of({}, "cpu")[0].startswith("spec.hardware.resources.cpu: nothing is reserved")
+
+
+def test_objectives_are_held_against_the_buckets_that_the_engine_has() -> None:
+    """Those of the simulator, which another test compares with vLLM's own page."""
+    assert TIME_TO_FIRST_TOKEN_BUCKETS == FIRST_TOKEN_SECONDS
+    assert TIME_PER_OUTPUT_TOKEN_BUCKETS == TOKEN_SECONDS
