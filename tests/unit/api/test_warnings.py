@@ -95,5 +95,5 @@ def test_a_cpu_tier_without_cores_is_warned_of() -> None:
 
 def test_objectives_are_held_against_the_buckets_that_the_engine_has() -> None:
     """Those of the simulator, which another test compares with vLLM's own page."""
-    assert TIME_TO_FIRST_TOKEN_BUCKETS == FIRST_TOKEN_SECONDS
-    assert TIME_PER_OUTPUT_TOKEN_BUCKETS == TOKEN_SECONDS
+    assert list(TIME_TO_FIRST_TOKEN_BUCKETS) == list(FIRST_TOKEN_SECONDS)
+    assert list(TIME_PER_OUTPUT_TOKEN_BUCKETS) == list(TOKEN_SECONDS)
