@@ -36,8 +36,7 @@ def test_every_pod_stage_looks_whether_the_pod_is_being_deleted() -> None:
         if stage["spec"]["resourceRef"]["kind"] == "Pod":
             first = stage["spec"]["selector"]["matchExpressions"][0]["jq"]
             assert "deletionTimestamp" in first["key"], stage["metadata"]["name"]
-            is_end = stage["metadata"]["name"] in ("pod-deleted", "pod-terminated")
-            assert first["values"] == (["false"] if is_end else ["true"])
+            assert first["values"] == (["false"] if stage["metadata"]["name"] == "pod-deleted" else ["true"])
 
 
 def test_every_behaviour_is_one_that_a_stage_knows() -> None:
