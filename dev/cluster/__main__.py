@@ -12,6 +12,7 @@ from dev.cluster import build, cluster, given, images, node_requirements, paths,
 from dev.cluster.api import Api, ApiError
 from dev.cluster.base_image import ensure_base_images
 from dev.cluster.failures import FAILURES
+from dev.cluster.readiness import is_ready
 
 _DEFAULT_NAME = "dev"
 _EXPECTED = (*FAILURES, LookupError, ValueError, OSError)
@@ -149,10 +150,7 @@ def _describe(running: cluster.Cluster) -> None:
         print(f"nodes: not known ({error})")
         return
     for item in items[:20]:
-        ready = any(
-            each["type"] == "Ready" and each["status"] == "True" for each in item["status"]["conditions"]
-        )
-        print(f"  {item['metadata']['name']:<28} {'Ready' if ready else 'NotReady'}")
+        print(f"  {item['metadata']['name']:<28} {'Ready' if is_ready(item) else 'NotReady'}")
     if len(items) > 20:
         print(f"  and {len(items) - 20} more")
 

@@ -3,8 +3,8 @@
 import socket
 import struct
 
-from dev.cluster import processes
-from dev.cluster.api import APPLY_PATCH, Api
+from dev.cluster import grants, processes
+from dev.cluster.api import Api
 from dev.cluster.control_plane import ControlPlane
 from dev.cluster.node_config import corefile
 from dev.cluster.processes import Process
@@ -24,18 +24,7 @@ _RULES = [
 
 def start_dns(control_plane: ControlPlane, plan: AddressPlan, api: Api) -> Process:
     """Give CoreDNS the right to read Services and start it on `plan.control_plane`, port 53."""
-    rbac, name = "rbac.authorization.k8s.io", "tierwright-dev-coredns"
-    role = {"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": _RULES}
-    binding = {
-        "apiVersion": f"{rbac}/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": name},
-        "subjects": [{"apiGroup": rbac, "kind": "User", "name": _USER}],
-    }
-    for plural, body in (("clusterroles", role), ("clusterrolebindings", binding)):
-        path = f"/apis/{rbac}/v1/{plural}/{name}?fieldManager=tierwright-dev&force=true"
-        api.request("PATCH", path, body, APPLY_PATCH)
+    grants.grant(api, "tierwright-dev-coredns", _USER, _RULES)
     config = control_plane.run_dir / "Corefile"
     config.write_text(corefile(plan, control_plane.kubeconfig(_USER), control_plane.cluster_dns_domain))
     return processes.start(control_plane.run_dir, NAME, [control_plane.binary("coredns"), "-conf", config])

@@ -29,6 +29,7 @@ from dev.cluster.api import MERGE_PATCH, STRATEGIC_PATCH, Api, ApiError
 from dev.cluster.control_plane import ADMIN_GROUP, ControlPlane
 from dev.cluster.pools import POOLS, Pool
 from dev.cluster.processes import Process
+from dev.cluster.readiness import is_ready, takes_pods
 
 NAME = "kwok"
 FAKE_NODE = {"kwok.x-k8s.io/node": "fake"}
@@ -179,9 +180,7 @@ def wait_ready(
 
     def all_ready() -> bool:
         items = api.request("GET", "/api/v1/nodes").get("items", [])
-        return names <= {
-            item["metadata"]["name"] for item in items if _is_ready(item) and not _held_back(item)
-        }
+        return names <= {item["metadata"]["name"] for item in items if takes_pods(item)}
 
     processes.wait_until(all_ready, f"Ready of {len(names)} kwok nodes", watched, deadline_s)
 
@@ -196,7 +195,7 @@ def set_node_ready(api: Api, name: str, *, ready: bool) -> None:
     patch = {"metadata": {"annotations": {NOT_READY: None if ready else "true"}}}
     api.request("PATCH", path, patch, MERGE_PATCH)
     what = f"{name} {'' if ready else 'Not'}Ready"
-    processes.wait_until(lambda: _is_ready(api.request("GET", path)) is ready, what, [], 30)
+    processes.wait_until(lambda: is_ready(api.request("GET", path)) is ready, what, [], 30)
     condition = {"type": "Ready", "status": "True" if ready else "False", "reason": None, "message": None}
     for pod in api.request("GET", f"/api/v1/pods?fieldSelector=spec.nodeName={name}").get("items", []):
         containers = pod["status"].get("containerStatuses", [])
@@ -207,13 +206,3 @@ def set_node_ready(api: Api, name: str, *, ready: bool) -> None:
             except ApiError as error:
                 if error.status != 404:  # deleted meanwhile
                     raise
-
-
-def _is_ready(node: dict[str, Any]) -> bool:
-    conditions = node.get("status", {}).get("conditions", [])
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-
-
-def _held_back(node: dict[str, Any]) -> bool:
-    # The node controller takes this taint away a moment after the node is Ready.
-    return any(taint["key"] == "node.kubernetes.io/not-ready" for taint in node["spec"].get("taints", []))

@@ -22,6 +22,7 @@ from dev.cluster.node_leftovers import STATE, existing_folders
 from dev.cluster.node_leftovers import stop_leftovers as stop_leftovers
 from dev.cluster.node_requirements import missing_requirements
 from dev.cluster.pools import Pool
+from dev.cluster.readiness import takes_pods
 from dev.cluster.subnets import AddressPlan
 from dev.cluster.system_path import system_path
 
@@ -219,17 +220,7 @@ def _advertise_devices(api: Api, node: RealNode, pool: Pool, daemons: Sequence[p
 
 def _all_ready(api: Api, nodes: Sequence[RealNode]) -> bool:
     items = {item["metadata"]["name"]: item for item in api.request("GET", "/api/v1/nodes").get("items", [])}
-    return all(_is_ready(items.get(node.name, {})) for node in nodes)
-
-
-def _is_ready(item: dict[str, object]) -> bool:
-    status = item.get("status")
-    conditions = status.get("conditions", []) if isinstance(status, dict) else []
-    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-    spec = item.get("spec")
-    taints = spec.get("taints", []) if isinstance(spec, dict) else []
-    # The node controller takes this taint away a moment after the node is Ready; pods stay Pending until then.
-    return ready and not any(taint["key"] == "node.kubernetes.io/not-ready" for taint in taints)
+    return all(takes_pods(items.get(node.name, {})) for node in nodes)
 
 
 def _check_socket_paths(run_dir: Path, nodes: Sequence[RealNode]) -> None:

@@ -11,8 +11,8 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dev.cluster import processes
-from dev.cluster.api import APPLY_PATCH, MERGE_PATCH, Api, ApiError
+from dev.cluster import grants, processes
+from dev.cluster.api import MERGE_PATCH, Api, ApiError
 from dev.cluster.control_plane import ControlPlane
 from dev.cluster.processes import Process
 from dev.cluster.volumes import Action, Create, Delete, Grow, decide, storage_classes
@@ -39,20 +39,9 @@ def start_provisioner(control_plane: ControlPlane, api: Api) -> Process:
     running = processes.find(control_plane.run_dir, NAME)
     if running and processes.alive(running):
         return running
-    rbac, name = "rbac.authorization.k8s.io", "tierwright-dev-volume-provisioner"
-    binding = {
-        "apiVersion": f"{rbac}/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": name},
-        "subjects": [{"apiGroup": rbac, "kind": "User", "name": _USER}],
-    }
-    role = {"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": _RULES}
-    objects = [(f"/apis/{rbac}/v1/clusterroles", role), (f"/apis/{rbac}/v1/clusterrolebindings", binding)]
-    objects += [(_CLASSES, storage_class) for storage_class in storage_classes()]
-    for collection, body in objects:
-        path = f"{collection}/{body['metadata']['name']}?fieldManager=tierwright-dev&force=true"  # type: ignore[index]
-        api.request("PATCH", path, body, APPLY_PATCH)
+    grants.grant(api, "tierwright-dev-volume-provisioner", _USER, _RULES)
+    for storage_class in storage_classes():
+        grants.apply(api, _CLASSES, storage_class, storage_class["metadata"]["name"])
     kubeconfig = control_plane.kubeconfig(_USER)
     repository = Path(__file__).parents[2]
     return processes.start(

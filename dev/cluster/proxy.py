@@ -3,8 +3,8 @@
 import contextlib
 import socket
 
-from dev.cluster import processes
-from dev.cluster.api import APPLY_PATCH, Api
+from dev.cluster import grants, processes
+from dev.cluster.api import Api
 from dev.cluster.control_plane import ControlPlane
 from dev.cluster.node_config import kube_proxy_config
 from dev.cluster.processes import Process
@@ -13,24 +13,11 @@ from dev.cluster.system_path import system_path
 
 NAME = "kube-proxy"
 _USER = "system:kube-proxy"
-_NAME_OF_BINDING = "tierwright-dev-kube-proxy"
-_BINDING = {
-    "apiVersion": "rbac.authorization.k8s.io/v1",
-    "kind": "ClusterRoleBinding",
-    "metadata": {"name": _NAME_OF_BINDING},
-    "roleRef": {
-        "apiGroup": "rbac.authorization.k8s.io",
-        "kind": "ClusterRole",
-        "name": "system:node-proxier",
-    },
-    "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": _USER}],
-}
 
 
 def start_proxy(control_plane: ControlPlane, plan: AddressPlan, first_node: str, api: Api) -> Process:
     """Bind kube-proxy's role and start it. `first_node` is the node whose name it runs under."""
-    path = f"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{_NAME_OF_BINDING}?fieldManager=tierwright-dev&force=true"
-    api.request("PATCH", path, _BINDING, APPLY_PATCH)
+    grants.bind(api, "tierwright-dev-kube-proxy", _USER, role="system:node-proxier")
     health, metrics = _free_ports(2)
     config = control_plane.run_dir / "kube-proxy.json"
     config.write_text(kube_proxy_config(plan, control_plane.kubeconfig(_USER), first_node, health, metrics))
