@@ -1,6 +1,7 @@
 """Scalar types of the API (durations, quantities, decimals, names) with their bounds, and how they turn into numbers."""
 
 import re
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Final
 
@@ -13,20 +14,13 @@ _DURATION_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
 _UNIT_SECONDS: Final = {"ms": Decimal("0.001"), "s": Decimal(1), "m": Decimal(60), "h": Decimal(3600)}
 _QUANTITY: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(Ki|Mi|Gi|Ti|Pi|m|k|M|G|T|P)?")
 _LARGEST_QUANTITY: Final = Decimal(2**63 - 1)
-_QUANTITY_FACTOR: Final = {
-    None: Decimal(1),
-    "m": Decimal("0.001"),
-    "k": Decimal(10**3),
-    "M": Decimal(10**6),
-    "G": Decimal(10**9),
-    "T": Decimal(10**12),
-    "P": Decimal(10**15),
-    "Ki": Decimal(2**10),
-    "Mi": Decimal(2**20),
-    "Gi": Decimal(2**30),
-    "Ti": Decimal(2**40),
-    "Pi": Decimal(2**50),
+QUANTITY_FACTORS: Final[Mapping[str, Decimal]] = {
+    "": Decimal(1),
+    **{suffix: Decimal(1000) ** power for power, suffix in enumerate("num", start=-3)},
+    **{suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTPE", start=1)},
+    **{f"{letter}i": Decimal(1024) ** power for power, letter in enumerate("KMGTPE", start=1)},
 }
+"""What each suffix of a Kubernetes quantity stands for; the API server writes more of them than ``Quantity`` takes."""
 
 
 def _number_as_text(value: object) -> object:
@@ -94,4 +88,4 @@ def quantity_value(text: str) -> Decimal:
     match = _QUANTITY.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a quantity such as 24, 500m or 200Gi")
-    return min(Decimal(match.group(1)) * _QUANTITY_FACTOR[match.group(2)], _LARGEST_QUANTITY)
+    return min(Decimal(match.group(1)) * QUANTITY_FACTORS[match.group(2) or ""], _LARGEST_QUANTITY)

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
+from tierwright.api.scalars import QUANTITY_FACTORS
+
 _MERGE_KEYS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "containers": (("name",),),
     "initContainers": (("name",),),
@@ -52,24 +54,6 @@ _WHOLE_MAPS: Final = frozenset(
 _KEY_DEFAULTS: Final[Mapping[str, str]] = {"protocol": "TCP"}
 _QUANTITY_PARENTS: Final = frozenset({"requests", "limits", "capacity", "hard", "overhead"})
 _QUANTITY_FIELDS: Final = frozenset({"sizeLimit", "divisor"})
-_SUFFIXES: Final[Mapping[str, Decimal]] = {
-    "n": Decimal("1e-9"),
-    "u": Decimal("1e-6"),
-    "m": Decimal("1e-3"),
-    "": Decimal(1),
-    "k": Decimal(10**3),
-    "M": Decimal(10**6),
-    "G": Decimal(10**9),
-    "T": Decimal(10**12),
-    "P": Decimal(10**15),
-    "E": Decimal(10**18),
-    "Ki": Decimal(2**10),
-    "Mi": Decimal(2**20),
-    "Gi": Decimal(2**30),
-    "Ti": Decimal(2**40),
-    "Pi": Decimal(2**50),
-    "Ei": Decimal(2**60),
-}
 _MISSING: Final = object()
 
 
@@ -146,12 +130,12 @@ def _same_scalar(wanted: Any, found: Any, *, is_quantity: bool) -> bool:
 def _quantity(value: Any) -> Decimal | None:
     """The number of a quantity in any form that the API server reads; None for anything else."""
     text = str(value)
-    suffix = next((end for end in (text[-2:], text[-1:]) if end in _SUFFIXES and end), "")
+    suffix = next((end for end in (text[-2:], text[-1:]) if end in QUANTITY_FACTORS and end), "")
     try:
         number = Decimal(text.removesuffix(suffix) if suffix else text)
     except InvalidOperation:
         return None
-    return number * _SUFFIXES[suffix] if number.is_finite() else None
+    return number * QUANTITY_FACTORS[suffix] if number.is_finite() else None
 
 
 def _empty(value: Any) -> bool:
