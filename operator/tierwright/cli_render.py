@@ -1,6 +1,8 @@
 """Decides what ``tierwright render`` prints: the children of each tier in the files, or all that is wrong with all of them."""
 
 import argparse
+import io
+import os
 import re
 import sys
 from collections.abc import Hashable, Iterable, Iterator
@@ -8,15 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
+from tierwright import cli_yaml
 from tierwright.api.parse import parse_tier
 from tierwright.api.tier import GROUP, KIND, InferenceTier
 from tierwright.desired.bundle import Bundle, BundleContext, desired_bundle, refusals
 
 STDIN: Final = "-"
 _DOCUMENT_START: Final = re.compile(r"^(?=---(?:\s|$))", re.MULTILINE)
-_ONE_LINE: Final = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,22 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"error: {error}", file=sys.stderr)
     if unreadable or result.errors:
         return 1
-    sys.stdout.write(to_yaml(result.children))
+    return _print(cli_yaml.dump(result.children))
+
+
+def _print(text: str) -> int:
+    """Writes to stdout; 1 when whoever reads it went away or the disk is full."""
+    try:
+        # YAML is UTF-8, whatever the terminal's own encoding.
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8")
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        print(f"error: the output cannot be written: {error.strerror}", file=sys.stderr)
+        # The interpreter flushes once more when it ends, and would say the same in its own way.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     return 0
 
 
@@ -96,14 +111,6 @@ def render_documents(inputs: Iterable[Input]) -> RenderResult:
                 f"{source.name}: holds no {KIND}; write one with apiVersion, kind, metadata and spec"
             )
     return RenderResult(() if errors else tuple(children), tuple(errors), tuple(warnings))
-
-
-def to_yaml(documents: Iterable[dict[str, Any]]) -> str:
-    """The documents as YAML, fields in their own order, texts of several lines as blocks."""
-    text: str = yaml.dump_all(
-        documents, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=_ONE_LINE, allow_unicode=True
-    )
-    return text
 
 
 def _render(document: _Document, seen: dict[Hashable, str]) -> tuple[Bundle | None, list[_Problem]]:
@@ -143,10 +150,10 @@ def _documents(source: Input) -> Iterator[_Document | _Problem]:
     number = 0
     for text in _DOCUMENT_START.split(source.text):
         try:
-            content = yaml.load(text, Loader=_Loader)  # noqa: S506 - made from the safe loader
-        except yaml.YAMLError as error:
+            content = cli_yaml.load(text, line)
+        except cli_yaml.UnreadableError as error:
             number += 1
-            yield _Problem(f"{source.name}, document {number}", _words_of(error, line))
+            yield _Problem(f"{source.name}, document {number}", f"cannot be read as YAML: {error}")
         else:
             if content is not None:
                 number += 1
@@ -169,14 +176,6 @@ def _is_something_else(content: Any) -> bool:
     return content["kind"] != KIND and not str(content.get("apiVersion")).startswith(f"{GROUP}/")
 
 
-def _words_of(error: yaml.YAMLError, first_line: int) -> str:
-    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return f"cannot be read as YAML: {error}"
-    mark = error.problem_mark
-    place = f"line {first_line + mark.line + 1}, column {mark.column + 1}"
-    return f"cannot be read as YAML: {place}: {error.problem}"
-
-
 def _read(names: Iterable[str]) -> tuple[list[Input], list[str]]:
     inputs: list[Input] = []
     errors: list[str] = []
@@ -190,39 +189,3 @@ def _read(names: Iterable[str]) -> tuple[list[Input], list[str]]:
         else:
             inputs.append(Input("stdin" if name == STDIN else name, text))
     return inputs, errors
-
-
-class _Loader(yaml.SafeLoader):
-    """Refuses what YAML readers pass over in silence: a key that stands twice, and a key that is no text."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        keys: set[str] = set()
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                raise _bad_key(key, "a key must be text")
-            if key.tag not in ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"):
-                raise _bad_key(
-                    key, f'YAML does not read the key {key.value} as text; quote it: "{key.value}"'
-                )
-            if key.value in keys:
-                raise _bad_key(key, f"the key {key.value} stands twice; remove one")
-            keys.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-def _bad_key(node: yaml.Node, words: str) -> yaml.MarkedYAMLError:
-    return yaml.MarkedYAMLError(problem=words, problem_mark=node.start_mark)
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as blocks, and no anchors."""
-
-    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - no object is written by reference
-        return True
-
-
-def _text(dumper: yaml.SafeDumper, data: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", data, style="|" if "\n" in data else None)
-
-
-_Dumper.add_representer(str, _text)

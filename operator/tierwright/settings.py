@@ -1,10 +1,13 @@
 """The settings of the operator process, and which source wins: command line, then environment, then the default."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 ENV_PREFIX: Final = "TIERWRIGHT_"
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_N = TypeVar("_N", int, float)
 PRECEDENCE: Final = ("the command line", "the environment", "the default")
 
 
@@ -12,9 +15,16 @@ class SettingsError(ValueError):
     """A setting has a value that cannot be used; the message names the setting, its source and what fits."""
 
 
+def _number(text: str, kind: Callable[[str], _N], wanted: str) -> _N:
+    try:
+        return kind(text)
+    except ValueError:
+        raise ValueError(f"write {wanted}") from None
+
+
 def _seconds(low: float, high: float) -> Callable[[str], float]:
     def parse(text: str) -> float:
-        value = float(text)
+        value = _number(text, float, "a number of seconds without a unit, such as 30")
         if not low <= value <= high:
             raise ValueError(f"must be between {low:g} and {high:g} seconds")
         return value
@@ -24,7 +34,7 @@ def _seconds(low: float, high: float) -> Callable[[str], float]:
 
 def _integer(low: int, high: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        value = int(text)
+        value = _number(text, int, "a whole number")
         if not low <= value <= high:
             raise ValueError(f"must be between {low} and {high}")
         return value
@@ -43,7 +53,11 @@ def _choice(*allowed: str, upper: bool = False) -> Callable[[str], str]:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(sorted({part.strip() for part in text.split(",") if part.strip()}))
+    names = sorted({part.strip() for part in text.split(",") if part.strip()})
+    for name in names:
+        if not _NAMESPACE.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a namespace")
+    return tuple(names)
 
 
 def _setting(parse: Callable[[str], Any], default: Any, help_: str) -> Any:

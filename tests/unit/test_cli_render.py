@@ -2,15 +2,21 @@
 
 import argparse
 import io
+import os
+import subprocess
+import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.support.documents import ROOT
 from tests.support.tier_bundles import tier_object
 from tierwright.cli import main
-from tierwright.cli_render import Input, RenderResult, render_documents, run, to_yaml
+from tierwright.cli_render import Input, RenderResult, render_documents, run
+from tierwright.cli_yaml import dump
 
 
 def document(name: str = "llama-fast", speed: str = "fast", **spec: Any) -> str:
@@ -24,18 +30,18 @@ def render(*texts: str) -> RenderResult:
 def test_children_can_be_read_back_as_they_were_made() -> None:
     result = render(document())
     assert not result.errors
-    assert tuple(yaml.safe_load_all(to_yaml(result.children))) == result.children
+    assert tuple(yaml.safe_load_all(dump(result.children))) == result.children
     assert [child["kind"] for child in result.children][-1] == "Deployment"
 
 
 def test_scripts_are_printed_as_lines_that_a_person_can_read() -> None:
-    text = to_yaml(render(document()).children)
+    text = dump(render(document()).children)
     assert "\n          import pathlib\n" in text
     assert "\\n" not in text
 
 
 def test_nothing_is_printed_by_reference() -> None:
-    assert "&id" not in to_yaml(render(document()).children)
+    assert "&id" not in dump(render(document()).children)
 
 
 def test_several_documents_of_several_files_are_rendered_in_their_order() -> None:
@@ -224,3 +230,93 @@ def test_files_that_cannot_be_read_are_told_beside_all_other_errors(
     assert f"{missing}: cannot be read: No such file or directory" in err
     assert f"{binary}: is no UTF-8 text" in err
     assert "spec.replicas" in err
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("2024-99-99", "this cannot be read as YAML's timestamp; quote it"),
+        ("!!timestamp soon", "this cannot be read as YAML's timestamp"),
+        ("!!int many", "this cannot be read as YAML's int"),
+        ("!!float many", "this cannot be read as YAML's float"),
+        ("!!bool perhaps", "this cannot be read as YAML's bool"),
+        ("9" * 5000, "this cannot be read as YAML's int"),
+    ],
+)
+def test_a_scalar_that_the_yaml_reader_stumbles_over_is_an_error_with_its_place(
+    value: str, words: str
+) -> None:
+    (error,) = render(f"kind: InferenceTier\nspeed: {value}\n").errors
+    assert error.startswith("0.yaml, document 1: cannot be read as YAML: line 2, column 8: ")
+    assert words in error
+
+
+def test_what_is_nested_without_end_is_an_error_and_not_a_crash() -> None:
+    (error,) = render("[" * 20_000).errors
+    assert error == "0.yaml, document 1: cannot be read as YAML: it is nested too deeply"
+    nested = "{a: " * 250 + "b" + "}" * 250
+    (error,) = render(f"{document()}  podTemplate: {nested}\n").errors
+    assert "spec: is nested too deeply for a tier" in error
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "&a [*a]",
+        "spec: &a {podTemplate: *a}",
+        "a: &a [x,x,x,x,x,x,x,x,x]\n"
+        + "".join(f"{now}: &{now} [{','.join([f'*{last}'] * 9)}]\n" for last, now in pairwise("abcdefghi")),
+    ],
+)
+def test_aliases_that_grow_without_end_are_an_error_and_cost_no_memory(text: str) -> None:
+    (error,) = render(text).errors
+    assert "values once its aliases are followed" in error
+
+
+def test_aliases_that_stay_small_are_understood() -> None:
+    text = document().replace("  speed: fast", "  speed: &speed fast")
+    assert not render(f"{text}  podTemplate: {{metadata: {{annotations: {{speed: *speed}}}}}}\n").errors
+
+
+def test_a_namespace_that_cannot_exist_is_an_error() -> None:
+    text = document().replace("namespace: serving", "namespace: A B/../c")
+    (error,) = render(text).errors
+    assert 'metadata.namespace: is "A B/../c"; write the name of a namespace' in error
+
+
+def test_half_a_surrogate_pair_is_an_error_with_words_for_it() -> None:
+    (error,) = render(f'{document()}  podTemplate: {{metadata: {{annotations: {{a: "\\ud800"}}}}}}\n').errors
+    assert "half of a pair of surrogates" in error
+
+
+def test_output_that_nobody_can_take_is_an_error_and_not_a_traceback(tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full")
+    file = tmp_path / "tier.yaml"
+    file.write_text(document(), encoding="utf-8")
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "tierwright", "render", "-f", str(file)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "operator")},
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert "error: the output cannot be written: No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_output_is_utf_8_whatever_the_locale(tmp_path: Path) -> None:
+    file = tmp_path / "tier.yaml"
+    file.write_text(
+        f"{document()}  podTemplate: {{metadata: {{annotations: {{a: приве́т}}}}}}\n", encoding="utf-8"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "tierwright", "render", "-f", str(file)],
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "operator"), "PYTHONIOENCODING": "ascii"},
+        check=True,
+    )
+    assert "приве́т" in done.stdout.decode("utf-8")

@@ -16,7 +16,7 @@ from tests.support.tier_bundles import bundle_of, manifest
 from tierwright import __version__
 from tierwright.api.parse import parse_tier
 from tierwright.api.tier import InferenceTier
-from tierwright.cli_render import to_yaml
+from tierwright.cli_yaml import dump
 from tierwright.desired.bundle import pinned_engine
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -33,7 +33,7 @@ def read_tier(path: Path) -> InferenceTier:
 
 def rendered(path: Path) -> str:
     bundle = bundle_of(read_tier(path))
-    return to_yaml(child.manifest for child in bundle.children)
+    return dump(child.manifest for child in bundle.children)
 
 
 def workload_in(path: Path) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def test_pods_of_every_former_release_stay_as_they_are(release: Path) -> None:
         live = workload_in(expected)
         bundle = bundle_of(read_tier(GOLDEN / "tiers" / expected.name), pinned_engine(live))
         template = manifest(bundle, "Deployment")["spec"]["template"]
-        assert to_yaml([template]) == to_yaml([live["spec"]["template"]]), f"{release.name}/{expected.name}"
+        assert dump([template]) == dump([live["spec"]["template"]]), f"{release.name}/{expected.name}"
 
 
 def test_every_release_has_a_folder() -> None:

@@ -49,3 +49,17 @@ def test_every_setting_is_described_and_parses_its_own_default() -> None:
 def test_a_request_is_always_shorter_than_the_renew_deadline_of_the_lease() -> None:
     with pytest.raises(SettingsError, match="between 1 and 9"):
         resolve({"request_timeout_seconds": "10"}, {})
+
+
+def test_what_is_no_number_or_no_namespace_is_told_with_what_fits() -> None:
+    environment = {
+        "TIERWRIGHT_RESYNC_SECONDS": "5s",
+        "TIERWRIGHT_PARALLEL_RECONCILES": "many",
+        "TIERWRIGHT_NAMESPACES": "serving,../kube-system",
+    }
+    with pytest.raises(SettingsError) as caught:
+        resolve({}, environment)
+    words = str(caught.value)
+    assert "TIERWRIGHT_RESYNC_SECONDS='5s': write a number of seconds without a unit, such as 30" in words
+    assert "write a whole number" in words
+    assert "'../kube-system' is no name of a namespace" in words

@@ -74,6 +74,10 @@ def explain(details: ErrorDetails) -> str:
             return f"is {given}; use {context['ge']} or more"
         case "less_than_equal":
             return f"is {given}; use {context['le']} or less"
+        case "json_invalid" if "recursion" in context["error"]:
+            return "is nested too deeply for a tier; some 200 levels are read"
+        case "json_invalid":
+            return "holds half of a pair of surrogates, such as \\ud800; write the character itself"
         case "string_type" if pattern := _schema_at(details["loc"]).get("pattern"):
             return f"is {given}; write {patterns.WORDS[pattern]}"
         case _ if kind in _TYPES:

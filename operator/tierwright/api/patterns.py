@@ -11,6 +11,7 @@ POSITIVE_DECIMAL: Final = r"^[0-9]{1,9}(\.[0-9]{1,6})?$"
 PERCENTAGE: Final = r"^(0|[1-9][0-9]{0,3}|0%|[1-9][0-9]?%|100%)$"
 _DNS_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 OBJECT_NAME: Final = rf"^{_DNS_LABEL}(\.{_DNS_LABEL})*$"
+NAMESPACE: Final = r"^[a-z0-9]+(-+[a-z0-9]+)*$"
 SECRET_KEY: Final = r"^[-._a-zA-Z0-9]+$"  # noqa: S105 - a pattern
 LABEL_VALUE: Final = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"
 SERVED_NAME: Final = r"^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?$"
@@ -34,6 +35,7 @@ WORDS: Final[Mapping[str, str]] = {
     POSITIVE_DECIMAL: 'a quoted decimal without sign, such as "39.3"',
     PERCENTAGE: "a number of pods, or a percentage such as 25%",
     OBJECT_NAME: "the name of an object: lower-case letters, digits, - and . with a letter or digit at both ends",
+    NAMESPACE: "the name of a namespace: lower-case letters, digits and - with a letter or digit at both ends",
     SECRET_KEY: "a key made of letters, digits, - _ and .",
     LABEL_VALUE: "a label value: letters, digits, - _ and . with a letter or digit at both ends",
     SERVED_NAME: "a served name: letters, digits and . _ / - with a letter or digit at both ends",

@@ -90,7 +90,7 @@ class ObjectMeta(ApiModel):
     """The part of an object's metadata that the operator reads."""
 
     name: Annotated[str, Field(pattern=patterns.OBJECT_NAME, min_length=1, max_length=253)]
-    namespace: str = "default"
+    namespace: Annotated[str, Field(pattern=patterns.NAMESPACE, max_length=63)] = "default"
     uid: str | None = None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}

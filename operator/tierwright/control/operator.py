@@ -124,11 +124,17 @@ class Operator:
         )
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until ``stop`` is set. Raises GaveUpError when working is not possible, OSError when the port is taken."""
+        """Work until ``stop`` is set. Raises GaveUpError when working is not possible."""
         app = application(
             self._metrics, alive=lambda: liveness(self.vitals()), ready=lambda: readiness(self.vitals())
         )
-        runner = await serve(app, self._settings.http_host, self._settings.http_port)
+        host, port = self._settings.http_host, self._settings.http_port
+        try:
+            runner = await serve(app, host, port)
+        except OSError as error:
+            raise GaveUpError(
+                f"cannot listen on {host or 'all addresses'}, port {port} (http_host, http_port): {error}"
+            ) from error
         try:
             await self._lead()
             work = asyncio.create_task(self._work(), name="operator")

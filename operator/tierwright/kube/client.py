@@ -109,8 +109,14 @@ class HttpKubeClient:
         ``timeout`` in seconds bounds each request. Raises CredentialsError.
         """
         configuration = await load_configuration(kubeconfig)
+        try:
+            api = ApiClient(configuration)
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            raise CredentialsError(
+                f"a certificate or key of the kubeconfig cannot be used: {error}"
+            ) from error
         return cls(
-            ApiClient(configuration),
+            api,
             kubeconfig=kubeconfig,
             timeout=timeout,
             user_agent=user_agent,
