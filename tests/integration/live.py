@@ -38,11 +38,15 @@ def behaving(behaviour: str, **annotations: str) -> Object:
 def wait_condition(
     k8s: Kubernetes, kind: str, status: str, reason: str = "", *, name: str = NAME, deadline_s: float = 60
 ) -> Object:
-    """Wait until a condition has this status, and this reason if one is given; the condition."""
+    """Wait until a condition of the present spec has this status, and this reason if one is given; the condition."""
 
     def look() -> Object | None:
         found = k8s.condition(name, kind)
         assert (found["status"], found["reason"]) == (status, reason or found["reason"]), found
+        generation = k8s.must_get("InferenceTier", name)["metadata"]["generation"]
+        assert found["observedGeneration"] == generation, (
+            f"{found} is about an earlier spec than {generation}"
+        )
         return found
 
     return eventually(look, f"{name} is {kind}={status} {reason}", deadline_s=deadline_s) or {}
