@@ -1,5 +1,6 @@
 """Says what went wrong between us and the API server, and whether trying again can help (rule 13 of the design)."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,7 +13,7 @@ class Verdict(StrEnum):
     RETRY = "Retry"
     """Soon again, with backoff: the network, 409, 429, 5xx."""
     ONCE_PER_RESYNC = "OncePerResync"
-    """Another person must act and nothing tells us when: 401, 403, an absent kind or namespace, 422."""
+    """Another person must act and nothing tells us when: 401, 403, an absent kind or namespace, 422, a policy."""
     TERMINAL = "Terminal"
     """Not before the object changes: 400 and the like."""
 
@@ -88,10 +89,14 @@ class ApiError(KubeError):
 
     @property
     def verdict(self) -> Verdict:
-        """What to do about this status."""
-        return verdict_of(self.status)
+        """What to do about this status.
+
+        A webhook that denies without a code of its own makes it 400, and policies change without the tier changing.
+        """
+        return Verdict.ONCE_PER_RESYNC if _DENIED.match(self.message) else verdict_of(self.status)
 
 
+_DENIED: Final = re.compile(r'admission webhook "[^"]*" denied the request')
 _RETRIED: Final = frozenset({408, 409, 410, 429})
 _ONCE_PER_RESYNC: Final = frozenset({401, 403, 404, 405, 422})
 

@@ -20,6 +20,14 @@ def test_what_only_another_spec_mends_is_terminal(status: int) -> None:
     assert verdict_of(status) is Verdict.TERMINAL
 
 
+@pytest.mark.parametrize("status", [400, 403, 409, 500])
+def test_what_a_policy_denies_is_tried_once_per_resync_whatever_its_code(status: int) -> None:
+    words = 'admission webhook "validate.kyverno.svc-fail" denied the request: labels are missing'
+    assert ApiError(status, "x", words).verdict is Verdict.ONCE_PER_RESYNC
+    down = 'failed calling webhook "validate.kyverno.svc-fail": connection refused'
+    assert ApiError(500, "InternalError", down).verdict is Verdict.RETRY
+
+
 def test_the_network_is_tried_again() -> None:
     assert NetworkError("cut").verdict is Verdict.RETRY
 
