@@ -52,9 +52,9 @@ def conversation(body: Mapping[str, Any]) -> Conversation:
         _blocks(fields, "system", built)
     for message in given:
         role = message.text("role")
-        if role not in ("user", "assistant"):
+        if role not in ("user", "assistant", "system"):
             where = message.path("role")
-            raise bad_request(f"{where} must be user or assistant, got {role!r}", where)
+            raise bad_request(f"{where} must be user, assistant or system, got {role!r}", where)
         built.begin(role)
         _blocks(message, "content", built)
     marks = list(built.marks)

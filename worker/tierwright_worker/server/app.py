@@ -28,7 +28,7 @@ from tierwright_worker.server.http_metrics import HttpMetrics
 from tierwright_worker.server.metrics import EngineMetrics
 from tierwright_worker.server.openai_answers import OpenAiAnswers
 from tierwright_worker.server.prompting import ReadPrompt, read_prompt
-from tierwright_worker.server.replies import AnthropicReply, OpenAiReply, Reply
+from tierwright_worker.server.replies import BEGAN, REQUEST_ID, AnthropicReply, OpenAiReply, Reply
 from tierwright_worker.tokenizer.text import TextCodec
 from tierwright_worker.tokenizer.token_bytes import token_bytes
 
@@ -63,6 +63,8 @@ class Server:
         self._engine: Engine | None = None
         self._metrics: EngineMetrics | None = None
         self._running: set[Generation] = set()
+        self.idle = asyncio.Event()
+        self.idle.set()
         self._created = int(time.time())
         self._registry = CollectorRegistry()
         GCCollector(self._registry)
@@ -134,6 +136,7 @@ class Server:
 
     @web.middleware
     async def _errors(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        _request_id(request)
         try:
             return await handler(request)
         except ApiError as error:
@@ -151,7 +154,7 @@ class Server:
         except Exception:
             # A bug of ours ends one request, not the worker; a stream that has begun is cut by what follows.
             LOG.exception("%s %s failed", request.method, request.path)
-            if request.get("began"):
+            if request.get(BEGAN):
                 raise
             return _error_response(
                 request, ApiError(500, "the server failed on this request; its log says more")
@@ -295,6 +298,7 @@ class Server:
         try:
             with generation:
                 self._running.add(generation)
+                self.idle.clear()
                 if asked.stream:
                     return await reply.stream(request, generation)
                 return _json(await reply.whole(generation))
@@ -303,6 +307,8 @@ class Server:
             raise
         finally:
             self._running.discard(generation)
+            if not self._running:
+                self.idle.set()
 
     def _check_alive(self) -> None:
         if self.draining:
@@ -328,11 +334,11 @@ def _error_response(request: web.Request, error: ApiError) -> web.Response:
 
 def _request_id(request: web.Request) -> str:
     given = request.headers.get("X-Request-Id", "")
-    if "request_id" not in request:
-        request["request_id"] = (
+    if REQUEST_ID not in request:
+        request[REQUEST_ID] = (
             given if given.isascii() and 0 < len(given) <= 200 else f"req_{uuid.uuid4().hex}"
         )
-    return str(request["request_id"])
+    return request[REQUEST_ID]
 
 
 async def _name_request(request: web.Request, response: web.StreamResponse) -> None:

@@ -11,7 +11,6 @@ from tierwright_worker.errors import DeviceError, SettingsError
 from tierwright_worker.server.app import Server
 
 WATCH_SECONDS = 0.1
-IDLE_CHECK_SECONDS = 0.02
 # What a stream needs to pass an error on before the process is gone.
 FAREWELL_SECONDS = 1.0
 
@@ -32,7 +31,9 @@ class Listener:
         self._server = server
         self._settings = settings
         # Cancelled handlers are how a request whose client has gone ends in the engine.
-        self._runner = web.AppRunner(server.app(), handler_cancellation=True, access_log=None)
+        self._runner = web.AppRunner(
+            server.app(), handler_cancellation=True, access_log=None, shutdown_timeout=FAREWELL_SECONDS
+        )
         self._told_to_stop = asyncio.Event()
 
     async def start(self) -> int:
@@ -60,6 +61,10 @@ class Listener:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
 
+    async def close(self) -> None:
+        """Close the port and every connection, at once; `run` does so at its end."""
+        await self._runner.cleanup()
+
     async def run(self) -> None:
         """Until stopped and drained; DeviceError with the reason when the engine dies."""
         reason = "the server is shutting down and the time for draining is over"
@@ -69,23 +74,21 @@ class Listener:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._told_to_stop.wait(), WATCH_SECONDS)
             # Sockets stay open: a request that was on its way gets a 503 that says why, and probes see "not ready".
-            await self._until_idle(self._settings.drain_seconds, watch=True)
+            await self._until_idle(self._settings.drain_seconds)
+            self._raise_failure()
         except DeviceError as error:
             reason = str(error)
             raise
         finally:
             self._server.draining = True
             self._server.abort(reason)
-            await self._until_idle(FAREWELL_SECONDS, watch=False)
-            await self._runner.cleanup()
+            await self._until_idle(FAREWELL_SECONDS)
+            await self.close()
 
-    async def _until_idle(self, seconds: float, watch: bool) -> None:
-        loop = asyncio.get_running_loop()
-        end = loop.time() + seconds
-        while self._server.in_flight and loop.time() < end:
-            if watch:
-                self._raise_failure()
-            await asyncio.sleep(IDLE_CHECK_SECONDS)
+    async def _until_idle(self, seconds: float) -> None:
+        # An engine that dies ends its requests, so that waiting for them ends as well.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._server.idle.wait(), seconds)
 
     def _raise_failure(self) -> None:
         failure = self._server.failure

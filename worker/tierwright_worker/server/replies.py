@@ -10,6 +10,9 @@ from tierwright_worker.server.errors import ApiError
 from tierwright_worker.server.generation import Delta, Generation, GenerationFailedError
 from tierwright_worker.server.openai_answers import ChoiceText, OpenAiAnswers
 
+# Set on a request: its id, and that a stream has begun, so that no other answer can follow.
+REQUEST_ID = web.RequestKey("request_id", str)
+BEGAN = web.RequestKey("began", bool)
 STREAM_HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-cache",
@@ -108,7 +111,7 @@ class AnthropicReply:
                 await _send(request, response, b"".join(anthropic_answers.event(item) for item in events))
         except GenerationFailedError as error:
             failed = _given_up(generation, error)
-            body = failed.anthropic_body(str(request.get("request_id", "")))
+            body = failed.anthropic_body(request[REQUEST_ID])
             return await _cut(request, response, anthropic_answers.event(body), failed)
         closing = self._answers.closing(choice, _last(last))
         await _send(request, response, b"".join(anthropic_answers.event(item) for item in closing))
@@ -129,7 +132,7 @@ def _given_up(generation: Generation, error: GenerationFailedError) -> ApiError:
 async def _send(request: web.Request, response: web.StreamResponse, data: bytes) -> None:
     """Begin the stream with its first event: until then an error can still have a status of its own."""
     if not response.prepared:
-        request["began"] = True
+        request[BEGAN] = True
         await response.prepare(request)
     if data:
         await response.write(data)
