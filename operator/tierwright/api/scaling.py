@@ -41,17 +41,17 @@ class ScalingSpec(ApiModel):
     max_replicas: Annotated[int, Field(ge=1, le=1000)] | None = None
     """Most replicas; required in mode Auto."""
     objectives: Objectives | None = None
-    """Latency objectives; required in modes Auto and Recommend."""
+    """Latency objectives; required in modes Auto and Recommend. Not measured yet (condition ObjectivesMet)."""
     attainment: Fraction = "0.95"
-    """Share of requests that must meet all objectives."""
+    """Share of requests that must meet all objectives. Not used yet: for the autoscaler."""
     cold_start: Duration | None = None
-    """First guess of the time from pod creation to ready; the measured value replaces it."""
+    """First guess of the time from pod creation to ready; the measured value replaces it. Not used yet, but for a warning."""
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
-    """Who gets devices first when tiers share a pool; higher first."""
+    """Who gets devices first when tiers share a pool; higher first. Not used yet: for the autoscaler."""
     scale_down: ScaleDown = ScaleDown()
-    """Care when scaling down."""
+    """Care when scaling down. Not used yet: for the autoscaler."""
     cost: Cost | None = None
-    """Price of a replica."""
+    """Price of a replica. Not used yet: for the autoscaler."""
 
     @property
     def fewest_in_auto(self) -> int:

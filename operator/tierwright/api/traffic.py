@@ -41,8 +41,8 @@ class TrafficSpec(ApiModel):
     """How the gateway treats requests for the tier."""
 
     limits_per_tenant: TenantLimits | None = None
-    """Limits of each tenant."""
+    """Limits of each tenant. Not used yet: for the gateway (condition Routed)."""
     fallback: Fallback | None = None
-    """Where requests go that this tier cannot take."""
+    """Where requests go that this tier cannot take. Not used yet: for the gateway (condition Routed)."""
     price_multiplier: PositiveDecimal | None = None
-    """Price of a token of this tier as a multiple of the model's base price."""
+    """Price of a token of this tier as a multiple of the model's base price. Not used yet: for the gateway."""
