@@ -140,6 +140,28 @@ async def test_a_field_that_does_not_exist_is_the_manifests_fault_and_not_tried_
     assert "contaners" in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("field", "value"), [("terminationGracePeriodSeconds", 30.5), ("overhead", {"memory": "a lot"})]
+)
+async def test_a_value_that_its_field_cannot_hold_is_the_manifests_fault_and_not_tried_again(
+    client: HttpKubeClient, k8s: Kubernetes, field: str, value: object
+) -> None:
+    manifest = deployment(k8s.namespace, "a")
+    manifest["spec"]["template"]["spec"][field] = value
+    with pytest.raises(ApiError, match="convert") as caught:
+        await client.apply(manifest, manager="test")
+    assert (caught.value.status, caught.value.verdict) == (400, Verdict.TERMINAL)
+
+
+async def test_a_certificate_that_is_none_is_told_and_no_traceback(k8s: Kubernetes, tmp_path: Path) -> None:
+    config = yaml.safe_load(k8s.kubeconfig.read_text(encoding="utf-8"))
+    config["clusters"][0]["cluster"] |= {"certificate-authority-data": "bm9uZQ=="}
+    path = tmp_path / "bad.kubeconfig"
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    with pytest.raises(CredentialsError, match="a certificate or key of the kubeconfig cannot be used"):
+        await HttpKubeClient.connect(str(path))
+
+
 async def test_a_patch_changes_what_is_there_and_is_a_404_otherwise(
     client: HttpKubeClient, k8s: Kubernetes
 ) -> None:

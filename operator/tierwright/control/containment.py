@@ -6,7 +6,7 @@ desired object says something about it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, Final
 
 from tierwright.api.scalars import QUANTITY_FACTORS
@@ -133,9 +133,9 @@ def _quantity(value: Any) -> Decimal | None:
     suffix = next((end for end in (text[-2:], text[-1:]) if end in QUANTITY_FACTORS and end), "")
     try:
         number = Decimal(text.removesuffix(suffix) if suffix else text)
-    except InvalidOperation:
+        return number * QUANTITY_FACTORS[suffix] if number.is_finite() else None
+    except ArithmeticError:  # no number, or one beyond all bounds such as 1e999999999
         return None
-    return number * QUANTITY_FACTORS[suffix] if number.is_finite() else None
 
 
 def _empty(value: Any) -> bool:

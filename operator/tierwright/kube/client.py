@@ -36,8 +36,9 @@ LIST_TIMEOUT_FACTOR: Final = 1.8
 MAX_LIST_RESTARTS: Final = 3
 MAX_CONNECTIONS: Final = 32
 SHOWN_ERROR_CHARS: Final = 300
-MISFIT_MANIFEST: Final = "failed to create typed patch object"
-"""Server-side apply answers 500 with these words when the manifest does not fit the schema, though nothing fails."""
+MISFIT_MANIFEST: Final = ("failed to create typed patch object", "failed to convert new object")
+"""Server-side apply answers 500 with these words when the manifest does not fit the schema, or holds a value that its
+field cannot (half a second, a quantity that is none), though nothing fails."""
 
 
 class CredentialsError(Exception):

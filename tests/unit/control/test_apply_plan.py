@@ -206,6 +206,7 @@ def test_what_the_api_server_rewrites_is_no_drift(desired: Object, found: Object
     [
         ({"requests": {"cpu": "2"}}, {"requests": {"cpu": "1"}}, ("requests.cpu",)),
         ({"requests": {"cpu": "2"}}, {"requests": {"cpu": "lots"}}, ("requests.cpu",)),
+        ({"limits": {"memory": "1e999999999"}}, {"limits": {"memory": "1Gi"}}, ("limits.memory",)),
         ({"value": "1"}, {"value": "1000m"}, ("value",)),
         ({"optional": True}, {}, ("optional",)),
         ({"optional": True}, {"optional": False}, ("optional",)),
