@@ -18,7 +18,6 @@ STUCK_AFTER: Final = timedelta(seconds=5)
 
 _MOST_SUBJECTS: Final = 6
 _CREATING: Final = frozenset({"ContainerCreating", "PodInitializing"})
-_EXPLAINED_BY_EVENTS: Final = frozenset({137, 143})
 
 Subject = tuple[str, str]
 """Kind and name of an object whose Events are wanted."""
@@ -27,7 +26,7 @@ Subject = tuple[str, str]
 def subjects(
     pods: Iterable[PodView], claims: Iterable[str], ephemeral_volumes: Iterable[str], now: datetime
 ) -> tuple[Subject, ...]:
-    """Objects whose Events are wanted now: unplaced pods' volume claims, pods being set up, pods that were killed.
+    """Objects whose Events are wanted now: unplaced pods' volume claims, pods being set up, pods that ended.
 
     ``claims`` are names of claims that all pods mount, ``ephemeral_volumes`` names of volumes of which each pod has
     its own claim.
@@ -63,7 +62,7 @@ async def list_events(client: KubeClient, namespace: str, wanted: Iterable[Subje
             events = await client.list(EVENT, namespace, field_selector=selector)
         except KubeError:
             return tuple(found)
-        found += [event_view(event) for event in sorted(events, key=_last_seen, reverse=True)]
+        found += sorted((event_view(event) for event in events), key=lambda event: event.seen, reverse=True)
     return tuple(found)
 
 
@@ -85,7 +84,8 @@ def _needs_events(pod: PodView) -> bool:
     return any(
         container.waiting_reason in _CREATING
         or "ImagePull" in container.waiting_reason
-        or (container.latest_exit is not None and container.latest_exit.code in _EXPLAINED_BY_EVENTS)
+        # Whatever the exit code: an engine that is told to stop for a failed probe may end in good order.
+        or (container.latest_exit is not None and not container.is_init)
         for container in pod.containers
     )
 
@@ -95,14 +95,3 @@ def _is_old_enough(pod: PodView, now: datetime) -> bool:
         return now - datetime.fromisoformat(pod.created) >= STUCK_AFTER
     except ValueError:
         return True
-
-
-def _last_seen(event: Mapping[str, Any]) -> str:
-    series = event.get("series") or {}
-    return str(
-        series.get("lastObservedTime")
-        or event.get("lastTimestamp")
-        or event.get("eventTime")
-        or (event.get("metadata") or {}).get("creationTimestamp")
-        or ""
-    )

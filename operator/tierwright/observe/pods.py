@@ -9,11 +9,15 @@ from tierwright.kube.resources import Object
 
 @dataclass(frozen=True)
 class Exit:
-    """How a container ended; ``message`` is what it wrote to its termination log, or the tail of its output."""
+    """How a container ended; ``message`` is what it wrote to its termination log, or the tail of its output.
+
+    ``started`` is when the run that ended so began (RFC 3339), empty where that is not known.
+    """
 
     code: int
     reason: str
     message: str
+    started: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,12 +95,13 @@ class VolumeClaimView:
 
 @dataclass(frozen=True)
 class EventView:
-    """One Kubernetes Event on an object of the tier."""
+    """One Kubernetes Event on an object of the tier; ``seen`` is when it last came (RFC 3339), empty if not known."""
 
     kind: str
     name: str
     reason: str
     message: str
+    seen: str = ""
 
 
 @dataclass(frozen=True)
@@ -153,6 +158,17 @@ def event_view(event: Object) -> EventView:
         name=str(involved.get("name") or ""),
         reason=str(event.get("reason") or ""),
         message=str(event.get("message") or ""),
+        seen=_last_seen(event),
+    )
+
+
+def _last_seen(event: Object) -> str:
+    return str(
+        _part(event, "series").get("lastObservedTime")
+        or event.get("lastTimestamp")
+        or event.get("eventTime")
+        or _part(event, "metadata").get("creationTimestamp")
+        or ""
     )
 
 
@@ -212,4 +228,5 @@ def _exit(state: Mapping[str, Any]) -> Exit | None:
         code=int(ended.get("exitCode") or 0),
         reason=str(ended.get("reason") or ""),
         message=str(ended.get("message") or ""),
+        started=str(ended.get("startedAt") or ""),
     )

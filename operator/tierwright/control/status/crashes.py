@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Final
 
 from tierwright.api.conditions import Reason
@@ -10,9 +11,8 @@ from tierwright.desired.fetch import FETCH_CONTAINER
 from tierwright.observe.pods import ContainerView, Exit, PodView
 from tierwright.observe.snapshot import Finding, Snapshot
 
-_STARTUP_PROBE: Final = re.compile(r"startup probe", re.IGNORECASE)
+_STARTUP_PROBE: Final = re.compile(r"failed startup probe", re.IGNORECASE)
 _LIVENESS_PROBE: Final = re.compile(r"failed liveness probe", re.IGNORECASE)
-_KILLED: Final = frozenset({137, 143})
 _GATED: Final = "ReadinessGatesNotReady"
 
 
@@ -29,11 +29,9 @@ def out_of_memory(snapshot: Snapshot) -> Finding | None:
 
 
 def startup_timeout(snapshot: Snapshot) -> Finding | None:
-    """The engine was killed since it was not ready within the start-up budget."""
+    """The kubelet ended the engine since it was not ready within the start-up budget, whatever its exit code was."""
     for pod, container, ended in _broken(snapshot):
-        if _probe_event(snapshot, pod, _LIVENESS_PROBE):
-            continue  # it served once; failed startup probes, which every start has some of, are from before
-        if ended.code in _KILLED and not container.is_init and _probe_event(snapshot, pod, _STARTUP_PROBE):
+        if _STARTUP_PROBE.search(_stopped_by_kubelet(snapshot, pod, container, ended)):
             return Finding(
                 Reason.STARTUP_TIMEOUT,
                 f"{_where(pod, container)} was not ready in time and was killed, {_restarts(container)};"
@@ -54,8 +52,9 @@ def engine_crashed(snapshot: Snapshot) -> Finding | None:
     """The engine ends by itself, or its liveness probe fails."""
     for pod, container, ended in _broken(snapshot):
         words = _ended(pod, container, ended)
-        if event := _probe_event(snapshot, pod, _LIVENESS_PROBE):
-            words = f"{words}; {event}"
+        stopped = _stopped_by_kubelet(snapshot, pod, container, ended)
+        if _LIVENESS_PROBE.search(stopped):
+            words = f"{words}; {stopped}"
         return Finding(Reason.ENGINE_CRASHED, words)
     return None
 
@@ -109,11 +108,23 @@ def _node_is_lost(pod: PodView) -> bool:
     )
 
 
-def _probe_event(snapshot: Snapshot, pod: PodView, pattern: re.Pattern[str]) -> str:
-    for event in snapshot.events_of("Pod", pod.name, "Killing", "Unhealthy"):
-        if pattern.search(event.message):
+def _stopped_by_kubelet(snapshot: Snapshot, pod: PodView, container: ContainerView, ended: Exit) -> str:
+    """What the kubelet said when it stopped the run that ended so; empty where the container ended by itself.
+
+    Failed probes alone say nothing: every start has some. Nor does the end of an earlier run.
+    """
+    for event in snapshot.events_of("Pod", pod.name, "Killing"):
+        if f"Container {container.name} " in event.message and not _is_before(event.seen, ended.started):
             return clipped(event.message)
     return ""
+
+
+def _is_before(one: str, other: str) -> bool:
+    """Whether a moment lies before another; not so where one of them is unknown."""
+    try:
+        return datetime.fromisoformat(one) < datetime.fromisoformat(other)
+    except (ValueError, TypeError):
+        return False
 
 
 def _ended(pod: PodView, container: ContainerView, ended: Exit) -> str:
