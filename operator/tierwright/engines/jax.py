@@ -37,11 +37,6 @@ def jax_plan(spec: TierSpec, request: EngineRequest) -> EnginePlan:
         raise unsupported(
             "spec.engine.promptCache.ttl", "ttl comes with the JAX worker, which is not built yet"
         )
-    if engine.prompt_cache.scope == "Tenant":
-        raise unsupported(
-            "spec.engine.promptCache.scope",
-            "a prompt cache per tenant needs the gateway, which is not built yet; use scope: Tier",
-        )
     return EnginePlan(
         image=engine.image,
         version=engine.version or version_from_image(engine.image),

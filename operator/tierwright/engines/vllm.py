@@ -39,11 +39,6 @@ def vllm_plan(spec: TierSpec, request: EngineRequest) -> EnginePlan:
             "spec.engine.type",
             "vllm on neuron is not supported yet; use type: jax with engine.image, or another accelerator",
         )
-    if spec.engine.prompt_cache.scope == "Tenant":
-        raise unsupported(
-            "spec.engine.promptCache.scope",
-            "a prompt cache per tenant needs the gateway, which is not built yet; use scope: Tier",
-        )
     _refuse_what_vllm_would_drop(spec.engine)
     image, version = _image_and_version(spec, request)
     return EnginePlan(

@@ -8,7 +8,7 @@ from typing import Any, Final
 from tierwright.api.engine import EngineSpec, Speculation, SpeculationMethod
 from tierwright.api.scalars import quantity_value
 from tierwright.engines.engine import HTTP_PORT, EngineRequest
-from tierwright.hardware.refusal import invalid
+from tierwright.hardware.refusal import invalid, unsupported
 
 _KV_DTYPES: Final[Mapping[str, str]] = {"int8": "int8_per_token_head"}
 """Number formats of the cache that vLLM calls by another name."""
@@ -27,8 +27,13 @@ def vllm_arguments(engine: EngineSpec, served_name: str, request: EngineRequest)
     """The arguments after ``vllm serve``; the user's own come last.
 
     Raises:
-        RefusedError: a speculation method without its draft model.
+        RefusedError: a prompt cache per tenant, or a speculation method without its draft model.
     """
+    if engine.prompt_cache.scope == "Tenant":
+        raise unsupported(
+            "spec.engine.promptCache.scope",
+            "a prompt cache per tenant needs the gateway, which is not built yet; use scope: Tier",
+        )
     args = [request.model_path, "--served-model-name", served_name, "--port", str(HTTP_PORT)]
     args += ["--shutdown-timeout", str(request.drain_seconds)]
     args += _parallelism(engine)
