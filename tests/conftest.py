@@ -47,12 +47,12 @@ def crd(admin: Kubernetes) -> None:
 def operator(
     cluster: "Cluster", admin: Kubernetes, crd: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator["OperatorProcess"]:
-    """The operator runs under the shipped role, with a resync every few seconds."""
+    """The operator runs under the shipped role, with a resync every second."""
     from tests.support.operator_process import operator_kubeconfig, running_operator
 
     folder: Path = tmp_path_factory.mktemp("operator")
     kubeconfig, user = operator_kubeconfig(admin, cluster.helm, folder)
-    with running_operator(kubeconfig, user, folder, resync_seconds="3") as process:
+    with running_operator(kubeconfig, user, folder, resync_seconds="1") as process:
         yield process
 
 
