@@ -1,0 +1,1 @@
+"""Tests of tokenizers, chat templates and the bytes of tokens."""
