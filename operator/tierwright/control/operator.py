@@ -47,7 +47,7 @@ SAY_AGAIN: Final = 60.0
 
 
 @dataclass(frozen=True)
-class Patience:
+class RestartPolicy:
     """Seconds and counts: how a process behaves whose watches or lists fail."""
 
     first_pause: float = 1.0
@@ -72,7 +72,7 @@ class Operator:
         metrics: Metrics,
         make_reconcile: Callable[[HttpKubeClient, Store, EventRecorder, Metrics, Settings], Reconcile],
         *,
-        patience: Patience | None = None,
+        restarts: RestartPolicy | None = None,
         rng: random.Random | None = None,
     ) -> None:
         """Build the parts; nothing runs yet."""
@@ -80,7 +80,7 @@ class Operator:
         self._settings = settings
         self._client = client
         self._metrics = metrics
-        self._patience = patience or Patience()
+        self._restarts = restarts or RestartPolicy()
         self.store = Store(INFERENCE_TIER, label_value, TIER_LABEL)
         recorder = EventRecorder(client, metrics, lambda: datetime.now(UTC))
         self._reconcile = make_reconcile(client, self.store, recorder, metrics, settings)
@@ -144,8 +144,8 @@ class Operator:
             if not work.done():
                 work.cancel()
                 await asyncio.wait({work})
-            if not work.cancelled() and (error := work.exception()):
-                raise error
+            if not work.cancelled() and (failure := work.exception()):
+                raise failure
         finally:
             await runner.cleanup()
 
@@ -177,14 +177,14 @@ class Operator:
                 started = time.monotonic()
                 await self._watches.run()
             except (KubeError, WatchesEndedError) as error:
-                if time.monotonic() - started > self._patience.healthy_after:
+                if time.monotonic() - started > self._restarts.healthy_after:
                     failures = 0
                 failures += 1
-                if failures > self._patience.most_failures:
+                if failures > self._restarts.most_failures:
                     raise GaveUpError(
                         f"gave up after {failures} failures in a row, the last: {error}"
                     ) from error
-                pause = min(self._patience.first_pause * 2.0 ** (failures - 1), self._patience.longest_pause)
+                pause = min(self._restarts.first_pause * 2.0 ** (failures - 1), self._restarts.longest_pause)
                 self._metrics.watch_restarts.inc()
                 log.warning("watching failed and starts anew in %g s: %s", pause, error)
                 await asyncio.sleep(pause)

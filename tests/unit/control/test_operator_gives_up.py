@@ -13,7 +13,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from tierwright.control.operator import GaveUpError, Operator, Patience
+from tierwright.control.operator import GaveUpError, Operator, RestartPolicy
 from tierwright.control.outcome import Done, Key, Outcome
 from tierwright.kube.client import HttpKubeClient
 from tierwright.settings import Settings
@@ -52,8 +52,8 @@ async def test_it_ends_after_failures_in_a_row_and_says_the_last(tmp_path: Path)
     settings = Settings(kubeconfig=str(kubeconfig(tmp_path)), http_host="127.0.0.1", http_port=port)
     metrics = Metrics(CollectorRegistry(), "1")
     client = await HttpKubeClient.connect(settings.kubeconfig, metrics=metrics)
-    patience = Patience(first_pause=0.05, longest_pause=0.2, most_failures=4)
-    operator = Operator(settings, client, metrics, lambda *_: settled, patience=patience)
+    restarts = RestartPolicy(first_pause=0.05, longest_pause=0.2, most_failures=4)
+    operator = Operator(settings, client, metrics, lambda *_: settled, restarts=restarts)
     run = asyncio.create_task(operator.run(asyncio.Event()))
     try:
         async with aiohttp.ClientSession() as session:
