@@ -87,10 +87,12 @@ def _write(source: GgufFile, folder: Path, dtype: str) -> None:
             size += batch[name].nbytes
         if batch and (size > _SHARD_BYTES or not name):
             shard = f"model-{len(set(weight_map.values())) + 1:05d}.safetensors"
-            save_file(batch, folder / shard)
+            save_file(batch, folder / shard, metadata={"format": "pt"})
             weight_map.update(dict.fromkeys(batch, shard))
             batch, size = {}, 0
-    _write_json(folder / "model.safetensors.index.json", {"weight_map": weight_map})
+    _write_json(
+        folder / "model.safetensors.index.json", {"metadata": {"format": "pt"}, "weight_map": weight_map}
+    )
 
 
 def _write_json(path: Path, value: object) -> None:

@@ -13,7 +13,7 @@ from jax import lax
 
 # XLA fuses products with what surrounds them into kernels whose reductions depend on the shape (one of them, a product with
 # broadcast ones, even gave NaN). With single products alone the reductions are XLA's own, which do not.
-COMPILER_OPTIONS = {
+COMPILER_OPTIONS: dict[str, dict[str, str | bool]] = {
     "cpu": {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"},
 }
 TILE = 32  # rows of one product

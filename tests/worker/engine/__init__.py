@@ -1,0 +1,1 @@
+"""The engine: exactness of every shape and speed, life of requests, kept programs."""

@@ -1,0 +1,140 @@
+"""Requests live and end as they should: alone, together, cancelled, refused; speculation changes the speed alone."""
+
+import numpy as np
+import pytest
+
+from dev.worker.models import random_tokens
+from tests.worker.support import Bench, greedy, run, texts
+from tierwright_worker.engine.interface import FinishReason, SamplingParams
+from tierwright_worker.engine.sequence import Request
+
+
+def prompt(seed: int, length: int) -> tuple[int, ...]:
+    """Random tokens, none of them special."""
+    return tuple(int(token) for token in np.random.default_rng(seed).integers(3, 128, length))
+
+
+def crowd() -> list[Request]:
+    """More requests than slots, of very different lengths; some repeat themselves, so that drafts are found."""
+    lengths = [1, 2, 5, 63, 64, 65, 66, 100, 128, 150, 190]
+    requests = [Request(f"r{n}", prompt(n, n), greedy(20 + n % 7)) for n in lengths]
+    loop = prompt(99, 6) * 12
+    return [*requests, Request("loop", loop, greedy(60)), Request("long", prompt(5, 40), greedy(200))]
+
+
+def test_greedy_text_does_not_depend_on_speculation_or_company(tiny: Bench) -> None:
+    together = texts(run(tiny.engine(), crowd()))
+    speculating = tiny.engine(draft_tokens=4)
+    assert texts(run(speculating, crowd())) == together
+    assert speculating.counters.accepted_tokens > 0
+    for request in crowd():
+        assert texts(run(tiny.engine(), [request]))[request.id] == together[request.id], request.id
+
+
+def test_sampled_text_depends_on_its_seed_alone(tiny: Bench) -> None:
+    def sampled(seed: int) -> Request:
+        params = SamplingParams(temperature=0.8, top_p=0.9, seed=seed, max_tokens=30)
+        return Request(f"s{seed}", prompt(3, 50), params)
+
+    alone = {f"s{seed}": texts(run(tiny.engine(), [sampled(seed)]))[f"s{seed}"] for seed in range(4)}
+    assert len({tuple(tokens) for tokens in alone.values()}) == 4
+    assert texts(run(tiny.engine(draft_tokens=4), [sampled(seed) for seed in range(4)])) == alone
+
+
+def test_a_request_ends_with_its_last_token_by_length_stop_or_context(tiny: Bench) -> None:
+    expected = texts(run(tiny.engine(), [Request("a", prompt(1, 30), greedy(40))]))["a"]
+    stop = expected[9]
+    first = expected.index(stop)
+    by_stop = greedy(40, stop_token_ids=frozenset([stop]))
+    outputs = run(
+        tiny.engine(),
+        [
+            Request("length", prompt(1, 30), greedy(7)),
+            Request("stop", prompt(1, 30), by_stop),
+            Request("context", prompt(2, 250), greedy(100)),
+        ],
+    )
+    assert texts(outputs)["length"] == expected[:7]
+    assert texts(outputs)["stop"] == expected[: first + 1]
+    assert [outputs[name][-1].finished for name in ("length", "stop", "context")] == [
+        FinishReason.LENGTH,
+        FinishReason.STOP,
+        FinishReason.LENGTH,
+    ]
+    assert 1 <= len(texts(outputs)["context"]) <= 6
+    assert all(part.finished is None for parts in outputs.values() for part in parts[:-1])
+
+
+def test_the_models_own_end_token_ends_a_request_unless_told_otherwise(tiny: Bench) -> None:
+    expected = texts(run(tiny.engine(), [Request("a", prompt(1, 30), greedy(40))]))["a"]
+    end = expected[5]
+    ended = run(tiny.engine(end_tokens=[end]), [Request("a", prompt(1, 30), greedy(40))])
+    assert texts(ended)["a"] == expected[: expected.index(end) + 1]
+    on = Request("a", prompt(1, 30), greedy(40, ignore_eos=True))
+    assert texts(run(tiny.engine(end_tokens=[end]), [on]))["a"] == expected
+
+
+def test_a_cancelled_request_frees_its_slot_and_disturbs_nobody(tiny: Bench) -> None:
+    requests = [Request(f"r{at}", prompt(at, 40), greedy(30)) for at in range(6)]
+    expected = texts(run(tiny.engine(), requests))
+    engine = tiny.engine(draft_tokens=4)
+    for request in requests:
+        engine.submit(request)
+    got: dict[str, list[int]] = {request.id: [] for request in requests}
+    iterations = 0
+    while engine.busy:
+        iterations += 1
+        if iterations == 8:
+            assert engine.cancel("r1")
+            assert engine.cancel("r5")
+            assert not engine.cancel("nobody")
+        for output in engine.iterate():
+            got[output.id] += output.tokens
+    survivors = [request.id for request in requests if request.id not in ("r1", "r5")]
+    assert {name: got[name] for name in survivors} == {name: expected[name] for name in survivors}
+    assert len(got["r1"]) < 30
+    assert got["r5"] == []
+
+
+def test_a_full_queue_refuses_and_says_when_to_come_back(tiny: Bench) -> None:
+    engine = tiny.engine(max_queue=2)
+    verdicts = [engine.submit(Request(f"r{at}", prompt(at, 10), greedy(4))) for at in range(4)]
+    assert [verdict.admitted for verdict in verdicts] == [True, True, False, False]
+    assert verdicts[2].retry_after is not None
+    assert engine.waiting == 2
+
+
+@pytest.mark.parametrize("length", [0, 256, 300])
+def test_a_prompt_that_cannot_fit_is_the_callers_error(tiny: Bench, length: int) -> None:
+    with pytest.raises(ValueError, match="fit this engine"):
+        tiny.engine().submit(Request("a", prompt(1, length), greedy(1)))
+
+
+def test_logprobs_are_those_of_the_chosen_tokens(tiny: Bench) -> None:
+    params = greedy(12, logprobs=3)
+    outputs = run(tiny.engine(draft_tokens=4), [Request("a", tuple(random_tokens("llama")), params)])["a"]
+    tokens = [token for part in outputs for token in part.tokens]
+    logprobs = [entry for part in outputs for entry in part.logprobs]
+    assert [entry.token for entry in logprobs] == tokens
+    for entry in logprobs:
+        assert entry.logprob <= 0
+        assert entry.top[0] == (entry.token, entry.logprob)
+
+
+def test_speculation_stops_above_the_batch_threshold(tiny: Bench) -> None:
+    engine = tiny.engine(draft_tokens=4, disable_above_batch=1)
+    loop = prompt(99, 6) * 12
+    run(engine, [Request(f"r{at}", loop, greedy(20)) for at in range(3)])
+    crowded = engine.counters.draft_tokens
+    alone = tiny.engine(draft_tokens=4, disable_above_batch=1)
+    run(alone, [Request("a", loop, greedy(20))])
+    assert crowded == 0
+    assert alone.counters.draft_tokens > 0
+
+
+def test_the_cache_grows_with_its_requests_and_shrinks_when_they_are_gone(tiny: Bench) -> None:
+    engine = tiny.engine()
+    run(engine, [Request("a", prompt(1, 100), greedy(60))])
+    assert tiny.executor.length == 256
+    run(engine, [Request("b", prompt(1, 10), greedy(3))])
+    assert tiny.executor.length == 128

@@ -1,0 +1,1 @@
+"""Models, weights and tokenizers: what is read, and what is refused."""

@@ -1,0 +1,197 @@
+"""Runs the device: owns the weights, the slot cache and every executable; decides nothing but the cache's length.
+
+Arrays stay on the device between calls; a step hands back the most probable tokens, and logits where they are asked for.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+from tierwright_worker.engine.interface import Shapes
+from tierwright_worker.engine.programs import Built, Program, ProgramStore
+from tierwright_worker.errors import DeviceError, OutOfMemoryError
+from tierwright_worker.models import forward
+from tierwright_worker.models.config import ModelConfig
+from tierwright_worker.models.parameters import Parameters
+from tierwright_worker.models.slot_cache import SlotCache, cache_bytes, empty_cache, resize
+
+_log = logging.getLogger(__name__)
+Tokens = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """One step's outcome. `best` [slots, rows]; `logits` [slots, rows, vocabulary] stay on the device until read."""
+
+    best: Tokens
+    logits: jax.Array
+
+    def host_logits(self) -> npt.NDArray[np.float32]:
+        """All logits on the host; without a copy where the device is the host."""
+        return np.asarray(self.logits)
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """What a warm-up found. `exact`: every step shape gave the same bits; `step_rows` are those to be used."""
+
+    exact: bool
+    step_rows: tuple[int, ...]
+    step_seconds: Mapping[tuple[int, int], float]  # (rows, length bucket) -> seconds
+    origins: Mapping[str, int] = field(default_factory=dict)  # compiled | loaded -> programs
+    seconds: float = 0.0
+
+
+class Executor:
+    """A model on a device. Not safe for several threads: the engine's loop is its one caller."""
+
+    def __init__(
+        self, config: ModelConfig, parameters: Parameters, shapes: Shapes, *, kv_dtype: Any = jnp.float32
+    ) -> None:
+        """Put the weights on the device and make room for the shortest length bucket.
+
+        Raises:
+            OutOfMemoryError: they do not fit.
+        """
+        self.config, self.shapes = config, shapes
+        self._kv_dtype = jnp.dtype(kv_dtype)
+        self._programs: dict[str, Callable[..., Any]] = {}
+        try:
+            self._parameters = jax.tree_util.tree_map(jnp.asarray, parameters)
+            self._cache = self._empty(shapes.length_buckets[0])
+            jax.block_until_ready((self._parameters, self._cache))
+        except (MemoryError, jax.errors.JaxRuntimeError) as error:
+            size = cache_bytes(config, shapes.slots, shapes.length_buckets[-1], self._kv_dtype.itemsize)
+            raise OutOfMemoryError(
+                f"weights and cache do not fit into the device's memory: {config.parameters / 1e9:.2f} billion "
+                f"parameters, and up to {size / 2**30:.2f} GiB of keys and values; use fewer slots or a shorter context"
+            ) from error
+
+    @property
+    def length(self) -> int:
+        """The length bucket that the cache has now."""
+        return self._cache.length
+
+    def build(self, store: ProgramStore) -> list[Built]:
+        """Make every program ready."""
+        built = []
+        for program in self.programs():
+            ready = store.build(program)
+            _log.info("program %s %s in %.2f s", program.name, ready.origin, ready.seconds)
+            self._programs[program.name] = ready.compiled
+            built.append(ready)
+        return built
+
+    def programs(self) -> list[Program]:
+        """Every program that this engine ever runs."""
+        lengths = self.shapes.length_buckets
+        return [
+            *(self._step_program(rows, length) for length in lengths for rows in self.shapes.step_rows),
+            *(
+                self._prefill_program(bucket, length)
+                for length in lengths
+                for bucket in self.shapes.prefill_buckets
+                if bucket <= length
+            ),
+            *(self._resize_program(old, new) for old in lengths for new in lengths if old != new),
+        ]
+
+    def step(self, tokens: Tokens, positions: Tokens) -> StepResult:
+        """Run `tokens` [slots, rows] at `positions` [slots]; the cache must be long enough for what is used of them."""
+        name = f"step-{tokens.shape[1]}-{self.length}"
+        best, logits, self._cache = self._run(name, self._parameters, self._cache, tokens, positions)
+        return StepResult(np.asarray(best), logits)
+
+    def prefill(self, slot: int, start: int, tokens: Sequence[int], bucket: int) -> None:
+        """Compute one slot's positions from `start` on; `start + bucket` must not pass the cache's length."""
+        padded = np.zeros(bucket, np.int32)
+        padded[: len(tokens)] = tokens
+        name = f"prefill-{bucket}-{self.length}"
+        arguments = (padded, np.int32(slot), np.int32(start))
+        self._cache = self._run(name, self._parameters, self._cache, *arguments)
+
+    def set_length(self, length: int) -> None:
+        """Give the cache another length bucket; positions beyond a shorter one are lost."""
+        if length == self.length:
+            return
+        program = f"resize-{self.length}-{length}"
+        keys, values = list(self._cache.keys), list(self._cache.values)
+        for arrays in (keys, values):
+            for layer in range(len(arrays)):
+                # One layer at a time, so that never more than one lies in memory twice.
+                arrays[layer] = self._run(program, arrays[layer])
+        self._cache = SlotCache(tuple(keys), tuple(values))
+
+    def clear(self) -> None:
+        """Forget all positions, and go back to the shortest length."""
+        self._cache = self._empty(self.shapes.length_buckets[0])
+
+    def _run(self, name: str, *arguments: Any) -> Any:
+        try:
+            result = self._programs[name](*arguments)
+            return jax.block_until_ready(result)
+        except jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" in str(error):
+                raise OutOfMemoryError(f"program {name} ran out of the device's memory: {error}") from error
+            raise DeviceError(f"program {name} failed on the device: {error}") from error
+
+    def _empty(self, length: int) -> SlotCache:
+        return empty_cache(self.config, self.shapes.slots, length, self._kv_dtype)
+
+    def _cache_shape(self, length: int) -> SlotCache:
+        shape: SlotCache = jax.eval_shape(lambda: self._empty(length))
+        return shape
+
+    def _parameter_shapes(self) -> Any:
+        return jax.tree_util.tree_map(
+            lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), self._parameters
+        )
+
+    def _step_program(self, rows: int, length: int) -> Program:
+        cache, slots = self._cache_shape(length), self.shapes.slots
+        tokens, positions = _int32(slots, rows), _int32(slots)
+        return Program(
+            name=f"step-{rows}-{length}",
+            function=partial(forward.step, self.config),
+            arguments=(self._parameter_shapes(), cache, tokens, positions),
+            result=(tokens, tokens, cache),
+            donate=(1,),
+        )
+
+    def _prefill_program(self, bucket: int, length: int) -> Program:
+        cache = self._cache_shape(length)
+        return Program(
+            name=f"prefill-{bucket}-{length}",
+            function=partial(forward.prefill, self.config),
+            arguments=(self._parameter_shapes(), cache, _int32(bucket), _int32(), _int32()),
+            result=cache,
+            donate=(1,),
+        )
+
+    def _resize_program(self, old: int, new: int) -> Program:
+        array = self._cache_shape(old).keys[0]
+        return Program(
+            name=f"resize-{old}-{new}",
+            function=partial(resize, length=new),
+            arguments=(array,),
+            result=array,
+        )
+
+
+def _int32(*shape: int) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, jnp.int32)
+
+
+def timed(run: Callable[[], Any]) -> float:
+    """Seconds that a call takes."""
+    began = time.perf_counter()
+    run()
+    return time.perf_counter() - began

@@ -1,0 +1,321 @@
+"""One iteration of the engine: ask the policies what runs next, run it, and hand every request what it gained.
+
+Synchronous and without a clock of its own: a thread calls `iterate` as long as there is work. Everything it decides with
+lies in `policies/`; everything that touches the device in `executor`.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tierwright_worker.engine.executor import Executor, StepResult, WarmUp
+from tierwright_worker.engine.interface import (
+    Acceptance,
+    Admission,
+    Drafter,
+    FinishReason,
+    Iteration,
+    PrefillChunk,
+    QueueLimits,
+    RequestId,
+    Shapes,
+    SpeculationLimits,
+    Step,
+    TokenLogprobs,
+)
+from tierwright_worker.engine.policies.acceptance import accept_greedy, accept_sampled
+from tierwright_worker.engine.policies.admission import admit
+from tierwright_worker.engine.policies.draft_length import choose_draft_length, observe
+from tierwright_worker.engine.policies.fairness import FairShares
+from tierwright_worker.engine.policies.finishing import keep, room
+from tierwright_worker.engine.policies.ngram import NgramDrafter
+from tierwright_worker.engine.policies.sampling import logprobs
+from tierwright_worker.engine.policies.scheduler import schedule
+from tierwright_worker.engine.sequence import Output, Request, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """What the tier configures. `prefill_token_limit`: rows of one prefill chunk while any slot decodes."""
+
+    queue: QueueLimits
+    speculation: SpeculationLimits
+    prefill_token_limit: int
+    end_tokens: frozenset[int]
+
+
+@dataclass(slots=True)
+class Counters:
+    """Totals since the start, for metrics."""
+
+    steps: int = 0
+    prefill_tokens: int = 0
+    generated_tokens: int = 0
+    drafts: int = 0
+    draft_tokens: int = 0
+    accepted_tokens: int = 0
+
+
+class Engine:
+    """Continuous batching over the slots of one executor. One thread at a time may call it."""
+
+    def __init__(self, executor: Executor, warmed: WarmUp, settings: EngineSettings) -> None:
+        """`executor` must be warmed; `warmed` says which step shapes may be used."""
+        self._executor, self._settings = executor, settings
+        planned = executor.shapes
+        self.shapes = Shapes(planned.slots, warmed.step_rows, planned.length_buckets, planned.prefill_buckets)
+        self._step_seconds = warmed.step_seconds
+        self._shares = FairShares()
+        self._waiting: dict[RequestId, Sequence] = {}
+        self._running: dict[RequestId, Sequence] = {}
+        self.counters = Counters()
+        self.speculating: Mapping[str, int] = {}  # running requests by the reason of their draft length
+
+    @property
+    def context(self) -> int:
+        """Tokens that prompt and output may have together; every row of the narrowest step must lie in the cache."""
+        return self.shapes.max_length - self.shapes.step_rows[0] + 1
+
+    @property
+    def busy(self) -> bool:
+        """Whether an iteration would do anything."""
+        return bool(self._waiting or self._running)
+
+    @property
+    def waiting(self) -> int:
+        """Requests without a slot."""
+        return len(self._waiting)
+
+    @property
+    def running(self) -> int:
+        """Requests that hold a slot."""
+        return len(self._running)
+
+    def holds_slot(self, request_id: RequestId) -> bool:
+        """Whether a request has left the queue and not yet ended."""
+        return request_id in self._running
+
+    @property
+    def cache_usage(self) -> float:
+        """Share of the slots' positions that hold something, from 0 to 1."""
+        used = sum(sequence.computed for sequence in self._running.values())
+        return used / (self.shapes.slots * self.shapes.max_length)
+
+    def submit(self, request: Request, *, tokens_per_second: float | None = None) -> Admission:
+        """Queue a request, or say why not. A prompt that fills the context is the caller's to refuse.
+
+        Raises:
+            ValueError: an empty prompt, one that leaves no room for a token, or an id that is already held.
+        """
+        if not 0 < len(request.prompt) < self.context:
+            raise ValueError(
+                f"a prompt of {len(request.prompt)} tokens; from 1 to {self.context - 1} fit this engine"
+            )
+        if request.id in self._waiting or request.id in self._running:
+            raise ValueError(f"request {request.id} is already held")
+        verdict = admit(
+            len(request.prompt),
+            waiting_requests=len(self._waiting),
+            waiting_tokens=sum(sequence.prompt_tokens for sequence in self._waiting.values()),
+            limits=self._settings.queue,
+            tokens_per_second=tokens_per_second,
+        )
+        if verdict.admitted:
+            share = self._shares.stamp(request.tenant, len(request.prompt) + request.params.max_tokens)
+            self._waiting[request.id] = Sequence(request, share, self._drafter(request))
+        return verdict
+
+    def cancel(self, request_id: RequestId) -> bool:
+        """Forget a request; its slot is free for the next iteration. False when it is not held (any more)."""
+        return (self._waiting.pop(request_id, None) or self._running.pop(request_id, None)) is not None
+
+    def iterate(self) -> list[Output]:
+        """Run one iteration, and say what each request gained. Nothing happens when nothing is held."""
+        self._choose_drafts()
+        plan = schedule(
+            [sequence.waiting() for sequence in self._waiting.values()],
+            [sequence.running() for sequence in self._running.values()],
+            cached_tokens={},
+            shapes=self.shapes,
+            prefill_token_limit=self._settings.prefill_token_limit,
+        )
+        self._admit(plan)
+        self._fit_length(plan)
+        if plan.prefill is not None:
+            self._prefill(plan.prefill)
+        return self._step(plan.step) if plan.step is not None else []
+
+    def _drafter(self, request: Request) -> Drafter | None:
+        if self._settings.speculation.max_tokens == 0 or self.shapes.step_rows == (1,):
+            return None
+        drafter = NgramDrafter()
+        drafter.extend(request.prompt)
+        return drafter
+
+    def _choose_drafts(self) -> None:
+        decoding = [sequence for sequence in self._running.values() if not sequence.prefilling]
+        costs = {rows: self._step_seconds[rows, self._executor.length] for rows in self.shapes.step_rows}
+        reasons: dict[str, int] = {}
+        for sequence in decoding:
+            if sequence.drafter is None:
+                continue
+            choice = choose_draft_length(
+                sequence.acceptance,
+                decoding=len(decoding),
+                limits=self._settings.speculation,
+                step_cost=costs,
+            )
+            reasons[choice.reason] = reasons.get(choice.reason, 0) + 1
+            # One token is looked at even where none is drafted: whether it comes is learned for free.
+            sequence.proposal = sequence.drafter.propose(max(choice.tokens, 1))
+            sequence.draft_limit = choice.tokens
+        self.speculating = reasons
+
+    def _admit(self, plan: Iteration) -> None:
+        for request_id, slot in plan.admissions:
+            sequence = self._waiting.pop(request_id)
+            sequence.slot = slot
+            self._running[request_id] = sequence
+            self._shares.served(sequence.share)
+
+    def _fit_length(self, plan: Iteration) -> None:
+        """Give the cache the shortest bucket that holds the plan and every occupied slot."""
+        needed = max((sequence.computed + 1 for sequence in self._running.values()), default=1)
+        if plan.prefill is not None:
+            needed = max(needed, plan.prefill.length_bucket)
+        if plan.step is not None:
+            needed = max(needed, plan.step.length_bucket)
+        length = next(bucket for bucket in self.shapes.length_buckets if bucket >= needed)
+        # Shrinking copies the whole cache, so it waits until no request is left that might soon need the room.
+        if length > self._executor.length or not any(s.computed for s in self._running.values()):
+            self._executor.set_length(length)
+
+    def _prefill(self, chunk: PrefillChunk) -> None:
+        sequence = self._in_slot(chunk.slot)
+        # On a longer cache than planned for, the chunk still fits; its padding is overwritten before it is seen.
+        tokens = sequence.known(chunk.start, chunk.start + chunk.tokens)
+        self._executor.prefill(chunk.slot, chunk.start, tokens, chunk.bucket)
+        sequence.computed = chunk.start + chunk.tokens
+        self.counters.prefill_tokens += chunk.tokens
+        for other in self._running.values():
+            other.passed_over = other.passed_over + 1 if other.prefilling and other is not sequence else 0
+
+    def _step(self, step: Step) -> list[Output]:
+        rows = self._harmless_rows(step)
+        tokens = np.zeros((self.shapes.slots, rows), np.int32)
+        positions = np.full(self.shapes.slots, self._executor.length - rows, np.int32)
+        taking_part: list[tuple[Sequence, tuple[int, ...]]] = []
+        for sequence in self._running.values():
+            slot, at = self._slot_of(sequence), sequence.computed
+            positions[slot] = at
+            if slot not in step.drafts:
+                continue  # it is being prefilled: what the step writes there, its next chunk overwrites
+            draft = sequence.proposal[: min(step.drafts[slot], rows - 1)]
+            tokens[slot, : 1 + len(draft)] = [*sequence.known(at, at + 1), *draft]
+            taking_part.append((sequence, draft))
+        result = self._executor.step(tokens, positions)
+        self.counters.steps += 1
+        needs_logits = any(_needs_logits(sequence) for sequence, _ in taking_part)
+        logits = result.host_logits() if needs_logits else None
+        return [self._gain(sequence, draft, result, logits) for sequence, draft in taking_part]
+
+    def _harmless_rows(self, step: Step) -> int:
+        """The step's rows, or fewer where a slot that only looks on has no room for what they would write."""
+        lookers_on = [s.computed for s in self._running.values() if self._slot_of(s) not in step.drafts]
+        room_left = self._executor.length - max(lookers_on, default=0)
+        fitting = [rows for rows in self.shapes.step_rows if rows <= min(step.rows, room_left)]
+        return fitting[-1] if fitting else self.shapes.step_rows[0]
+
+    def _gain(
+        self,
+        sequence: Sequence,
+        draft: tuple[int, ...],
+        result: StepResult,
+        logits: npt.NDArray[np.float32] | None,
+    ) -> Output:
+        slot, request = self._slot_of(sequence), sequence.request
+        rows = None if logits is None else logits[slot, : len(draft) + 1]
+        gained = self._accept(sequence, draft, [int(token) for token in result.best[slot]], rows)
+        self._learn(sequence, draft, gained)
+        already = len(sequence.output)
+        end_tokens = self._settings.end_tokens
+        kept = keep(gained.tokens, already=already, params=request.params, end_tokens=end_tokens)
+        reason = kept.reason
+        sequence.take(kept.tokens)
+        sequence.computed += len(kept.tokens)
+        used = sequence.prompt_tokens + len(sequence.output)
+        if reason is None and not room(len(sequence.output), used, self.context, request.params.max_tokens):
+            reason = FinishReason.LENGTH
+        if reason is not None:
+            del self._running[request.id]
+        self.counters.generated_tokens += len(kept.tokens)
+        return Output(
+            id=request.id,
+            tokens=kept.tokens,
+            logprobs=_logprobs(sequence, rows, kept.tokens),
+            finished=reason,
+            drafted=len(draft),
+            accepted=min(gained.accepted, len(kept.tokens)),
+        )
+
+    def _accept(
+        self,
+        sequence: Sequence,
+        draft: tuple[int, ...],
+        best: list[int],
+        rows: npt.NDArray[np.float32] | None,
+    ) -> Acceptance:
+        params = sequence.request.params
+        if params.greedy:
+            return accept_greedy(draft, best)
+        if rows is None:
+            raise AssertionError("a sampled request's step has logits")
+        return accept_sampled(
+            draft,
+            rows,
+            params,
+            position=sequence.prompt_tokens + len(sequence.output),
+            context=sequence.sampling_context(self._settings.end_tokens),
+        )
+
+    def _learn(self, sequence: Sequence, draft: tuple[int, ...], gained: Acceptance) -> None:
+        if sequence.drafter is None:
+            return
+        proposal = sequence.proposal
+        agreed = gained.tokens[0] == proposal[0] if proposal and not draft else None
+        sequence.acceptance = observe(
+            sequence.acceptance,
+            proposed=len(proposal),
+            drafted=len(draft),
+            accepted=gained.accepted,
+            agreed=agreed,
+        )
+        if draft:
+            self.counters.drafts += 1
+            self.counters.draft_tokens += len(draft)
+            self.counters.accepted_tokens += gained.accepted
+
+    def _in_slot(self, slot: int) -> Sequence:
+        return next(sequence for sequence in self._running.values() if sequence.slot == slot)
+
+    @staticmethod
+    def _slot_of(sequence: Sequence) -> int:
+        if sequence.slot is None:
+            raise AssertionError(f"running request {sequence.request.id} holds no slot")
+        return sequence.slot
+
+
+def _needs_logits(sequence: Sequence) -> bool:
+    params = sequence.request.params
+    return not params.greedy or params.logprobs is not None
+
+
+def _logprobs(
+    sequence: Sequence, rows: npt.NDArray[np.float32] | None, tokens: Iterable[int]
+) -> tuple[TokenLogprobs, ...]:
+    alternatives = sequence.request.params.logprobs
+    if alternatives is None or rows is None:
+        return ()
+    return tuple(logprobs(row, token, alternatives) for row, token in zip(rows, tokens, strict=False))

@@ -1,0 +1,148 @@
+"""The compiled programs of an engine: built by shape, kept on the compile volume, loaded again without tracing.
+
+A stored program is machine code for one kind of processor, so its name holds everything that it depends on; a file that is
+damaged or made by something else is compiled anew, and a volume that cannot be written costs time, never the start.
+"""
+
+import hashlib
+import logging
+import os
+import pickle
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jaxlib.version
+from jax.experimental import serialize_executable
+
+import tierwright_worker
+from tierwright_worker import models
+from tierwright_worker.models.exact import COMPILER_OPTIONS
+
+_log = logging.getLogger(__name__)
+Compiled = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A function to be compiled for arguments of fixed shapes. `donate`: positions of arguments that it may overwrite."""
+
+    name: str
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]  # jax.ShapeDtypeStruct leaves
+    result: Any  # a pytree of the result's structure, whatever its leaves
+    donate: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A program that is ready, where it came from (compiled or loaded) and how long that took."""
+
+    compiled: Compiled
+    origin: str
+    seconds: float
+
+
+def lower(program: Program) -> jax.stages.Lowered:
+    """Trace a program; nothing is compiled."""
+    return jax.jit(program.function, donate_argnums=program.donate).lower(*program.arguments)
+
+
+def environment_key() -> str:
+    """What machine code depends on beside the program: versions, device, processor features, cores, flags, our own code."""
+    device = jax.devices()[0]
+    parts = [
+        tierwright_worker.__version__,
+        jax.__version__,
+        jaxlib.version.__version__,
+        device.platform,
+        device.device_kind,
+        _cpu_features(),
+        str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
+        os.environ.get("XLA_FLAGS", ""),
+        repr(sorted(COMPILER_OPTIONS.get(device.platform, {}).items())),
+        _source_digest(),
+    ]
+    return _digest("\0".join(parts).encode())
+
+
+class ProgramStore:
+    """Builds programs; keeps them in `folder` when there is one."""
+
+    def __init__(self, folder: Path | None, *, key: str) -> None:
+        """`key` names all that programs of this store share: model, dtypes, shapes and `environment_key`."""
+        self._folder = folder / "programs" / _digest(key.encode())[:32] if folder is not None else None
+
+    def build(self, program: Program) -> Built:
+        """The program, from the volume when it is there, else compiled and stored."""
+        began = time.perf_counter()
+        stored = self._load(program)
+        if stored is not None:
+            return Built(stored, "loaded", time.perf_counter() - began)
+        options = COMPILER_OPTIONS.get(jax.devices()[0].platform, {})
+        compiled = lower(program).compile(compiler_options=options)
+        self._save(program, compiled)
+        return Built(compiled, "compiled", time.perf_counter() - began)
+
+    def _load(self, program: Program) -> Compiled | None:
+        path = self._path(program)
+        if path is None or not path.is_file():
+            return None
+        try:
+            content = path.read_bytes()
+            digest, payload = content[:64], content[64:]
+            if _digest(payload).encode() != digest:
+                _log.warning("%s is damaged; compiling again", path)
+                return None
+            inputs = jax.tree_util.tree_structure((program.arguments, {}))
+            outputs = jax.tree_util.tree_structure(program.result)
+            loaded: Compiled = serialize_executable.deserialize_and_load(payload, inputs, outputs)
+        except Exception as error:  # whatever XLA or the volume does not like, compiling still works
+            _log.warning("%s cannot be loaded (%s); compiling again", path, error)
+            return None
+        return loaded
+
+    def _save(self, program: Program, compiled: jax.stages.Compiled) -> None:
+        path = self._path(program)
+        if path is None:
+            return
+        try:
+            payload, _, _ = serialize_executable.serialize(compiled)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+                work = Path(file.name)
+                try:
+                    file.write(_digest(payload).encode() + payload)
+                    file.close()
+                    work.rename(path)
+                except BaseException:
+                    work.unlink(missing_ok=True)
+                    raise
+        except (OSError, ValueError, pickle.PicklingError) as error:
+            _log.warning("%s cannot be stored (%s); the next start compiles it again", path, error)
+
+    def _path(self, program: Program) -> Path | None:
+        return self._folder / f"{program.name}.xla" if self._folder is not None else None
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _cpu_features() -> str:
+    """The processor's feature flags: code compiled with one that another machine lacks would crash there."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return "unknown"
+    return next((line for line in lines if line.startswith(("flags", "Features"))), "unknown")
+
+
+def _source_digest() -> str:
+    """A digest of the files that define what is computed, so that an edit is never answered with an old program."""
+    files = sorted(Path(str(models.__file__)).parent.glob("*.py"))
+    return _digest(b"\0".join(file.read_bytes() for file in files))
