@@ -1,0 +1,295 @@
+"""Drives an engine's iterations in a thread of its own, and is the Engine that the server talks to.
+
+The server's calls only put things into an inbox, which the thread empties between two iterations: no call waits for a step.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tierwright_worker.engine.interface import Admission, FinishReason, QueueLimits, RequestId
+from tierwright_worker.engine.policies.admission import admit
+from tierwright_worker.engine.policies.breakpoints import CacheUsage
+from tierwright_worker.engine.sequence import Output, Request
+from tierwright_worker.engine.service import (
+    Beginning,
+    EngineFacts,
+    EngineRequest,
+    EngineState,
+    IterationRecord,
+    Progress,
+)
+
+ProgressListener = Callable[[Progress], None]
+
+# How often an idle thread looks up; a request wakes it at once.
+IDLE_SECONDS = 0.5
+# Rates follow the last ten or so observations.
+RATE_WEIGHT = 0.1
+# Of the reasons for the draft lengths in one step, the one that is shown: the first of these that applies.
+SPECULATION_ORDER = ("pays", "probe", "batch", "plain")
+
+
+class IterationCounters(Protocol):
+    """Totals that an engine keeps."""
+
+    @property
+    def prefill_tokens(self) -> int:
+        """Prompt tokens computed."""
+        ...
+
+
+class Batch(Protocol):
+    """The synchronous engine: `loop.Engine`. Only one thread calls it."""
+
+    @property
+    def counters(self) -> IterationCounters:
+        """Totals since the start."""
+        ...
+
+    @property
+    def speculating(self) -> Mapping[str, int]:
+        """Running requests by the reason of their draft length."""
+        ...
+
+    @property
+    def busy(self) -> bool:
+        """Whether an iteration would do anything."""
+        ...
+
+    @property
+    def waiting(self) -> int:
+        """Requests without a slot."""
+        ...
+
+    @property
+    def running(self) -> int:
+        """Requests that hold a slot."""
+        ...
+
+    @property
+    def cache_usage(self) -> float:
+        """Share of the slots' positions in use."""
+        ...
+
+    def holds_slot(self, request_id: RequestId) -> bool:
+        """Whether a request has left the queue and not yet ended."""
+        ...
+
+    def submit(self, request: Request) -> Admission:
+        """Queue a request."""
+        ...
+
+    def cancel(self, request_id: RequestId) -> bool:
+        """Forget a request."""
+        ...
+
+    def iterate(self) -> list[Output]:
+        """Run one iteration."""
+        ...
+
+
+@dataclass
+class _Held:
+    """One request from its arrival to its end. `scheduled` is set when it has a slot."""
+
+    request: EngineRequest
+    listener: ProgressListener
+    arrived: float
+    scheduled: float | None = None
+    begun: bool = False
+
+
+class EngineRunner:
+    """A thread around a Batch. Once an iteration fails, everything held ends with ERROR and `state().failure` says why."""
+
+    def __init__(
+        self,
+        batch: Batch,
+        facts: EngineFacts,
+        limits: QueueLimits,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`limits` decide on admission; the batch's own must not be stricter. Call `start` next."""
+        self._batch = batch
+        self._facts = facts
+        self._limits = limits
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stopping = False
+        self._held: dict[RequestId, _Held] = {}
+        self._arrivals: list[EngineRequest] = []
+        self._cancels: list[RequestId] = []
+        self._failure: str | None = None
+        self._prefill_rate: float | None = None
+        self._acceptance: float | None = None
+        self._observer: Callable[[IterationRecord], None] = lambda _: None
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread after the iteration that runs; what is held gets no further word."""
+        self._stopping = True
+        self._wake.set()
+        self._thread.join()
+
+    @property
+    def facts(self) -> EngineFacts:
+        """What does not change."""
+        return self._facts
+
+    def state(self) -> EngineState:
+        """What is true now; between iterations the batch's numbers stand still."""
+        with self._lock:
+            running = sum(held.scheduled is not None for held in self._held.values())
+            waiting = len(self._held) - running
+        reasons = self._batch.speculating
+        shown = next((reason for reason in SPECULATION_ORDER if reasons.get(reason)), "off")
+        return EngineState(running, waiting, self._batch.cache_usage, shown, self._acceptance, self._failure)
+
+    def submit(self, requests: Sequence[EngineRequest], listener: ProgressListener) -> Admission:
+        """Queue all of them or none; an engine that has died admits nobody."""
+        now = self._clock()
+        with self._lock:
+            if self._failure is not None:
+                return Admission(False, "engine_dead", 1)
+            waiting = [held.request for held in self._held.values() if held.scheduled is None]
+            # A request that finds a slot free waits for the next iteration alone, so it does not count.
+            free = self._facts.slots - (len(self._held) - len(waiting))
+            for request in requests:
+                verdict = self._admit(request, waiting[free:])
+                if not verdict.admitted and len(waiting) >= free:
+                    return verdict
+                waiting.append(request)
+            for request in requests:
+                self._held[request.id] = _Held(request, listener, now)
+                self._arrivals.append(request)
+        self._wake.set()
+        return Admission(True, "admitted")
+
+    def cancel(self, ids: Sequence[RequestId]) -> None:
+        """Forget requests: no listener is called again, and the slots are free for the next iteration."""
+        with self._lock:
+            for request_id in ids:
+                if self._held.pop(request_id, None) is not None:
+                    self._cancels.append(request_id)
+        self._wake.set()
+
+    def observe(self, observer: Callable[[IterationRecord], None]) -> None:
+        """Call `observer` after each iteration, in the engine's thread."""
+        self._observer = observer
+
+    def _admit(self, request: EngineRequest, waiting: Sequence[EngineRequest]) -> Admission:
+        return admit(
+            len(request.prompt),
+            waiting_requests=len(waiting),
+            waiting_tokens=sum(len(other.prompt) for other in waiting),
+            limits=self._limits,
+            tokens_per_second=self._prefill_rate,
+        )
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                self._empty_inbox()
+                if self._batch.busy:
+                    self._iterate()
+                else:
+                    self._wake.wait(IDLE_SECONDS)
+                    self._wake.clear()
+        except Exception as error:
+            # Whatever it was, the state of the device is unknown now: the process must end, and say why.
+            self._die(f"{type(error).__name__}: {error}".splitlines()[0])
+
+    def _empty_inbox(self) -> None:
+        with self._lock:
+            arrivals, self._arrivals = self._arrivals, []
+            cancels, self._cancels = self._cancels, []
+        gone = set(cancels)
+        for request in arrivals:
+            if request.id in gone:
+                continue
+            verdict = self._batch.submit(
+                Request(request.id, request.prompt, request.params, request.priority, request.tenant)
+            )
+            if not verdict.admitted:
+                raise RuntimeError(f"the batch refused an admitted request: {verdict.reason}")
+        for request_id in cancels:
+            self._batch.cancel(request_id)
+
+    def _iterate(self) -> None:
+        started = self._clock()
+        before = self._batch.counters.prefill_tokens
+        outputs = self._batch.iterate()
+        ended = self._clock()
+        read = self._batch.counters.prefill_tokens - before
+        if read and ended > started:
+            self._prefill_rate = _follow(self._prefill_rate, read / (ended - started))
+        drafting = [output for output in outputs if output.drafted]
+        if drafting:
+            share = sum(output.accepted for output in drafting) / sum(output.drafted for output in drafting)
+            self._acceptance = _follow(self._acceptance, share)
+        told = self._progress(outputs, started, ended)
+        self._observer(
+            IterationRecord(
+                prefill_tokens=read,
+                generated_tokens=sum(len(output.tokens) for output in outputs),
+                drafted=tuple(output.drafted for output in drafting),
+                accepted=tuple(output.accepted for output in drafting),
+            )
+        )
+        for listener, progress in told:
+            listener(progress)
+
+    def _progress(
+        self, outputs: Sequence[Output], started: float, ended: float
+    ) -> list[tuple[ProgressListener, Progress]]:
+        """What to tell whom; those who were cancelled meanwhile hear nothing."""
+        told = []
+        with self._lock:
+            outcome = {output.id: output for output in outputs}
+            for request_id, held in list(self._held.items()):
+                output = outcome.get(request_id)
+                if held.scheduled is None and (output or self._batch.holds_slot(request_id)):
+                    held.scheduled = started
+                if output is None:
+                    continue
+                told.append((held.listener, _told(held, output, ended)))
+                held.begun = True
+                if output.finished is not None:
+                    del self._held[request_id]
+        return told
+
+    def _die(self, reason: str) -> None:
+        with self._lock:
+            self._failure = reason
+            held, self._held = self._held, {}
+        for request_id, one in held.items():
+            one.listener(Progress(request_id, (), self._clock(), finish=FinishReason.ERROR))
+
+
+def _told(held: _Held, output: Output, ended: float) -> Progress:
+    begun = None
+    if not held.begun:
+        scheduled = held.arrived if held.scheduled is None else held.scheduled
+        begun = Beginning(held.arrived, scheduled, CacheUsage(0, 0, 0, len(held.request.prompt)))
+    stopped = output.finished is FinishReason.STOP
+    return Progress(
+        id=output.id,
+        tokens=output.tokens,
+        at=ended,
+        logprobs=output.logprobs,
+        begun=begun,
+        finish=output.finished,
+        ended_by=output.tokens[-1] if stopped else None,
+    )
+
+
+def _follow(before: float | None, seen: float) -> float:
+    return seen if before is None else before + RATE_WEIGHT * (seen - before)
