@@ -1,5 +1,6 @@
 """Decides what a pod template patch may not touch: what selects and labels the pods, their devices, and typed fields."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -13,6 +14,10 @@ _TYPED: Final[Mapping[str, str]] = {
     "args": "spec.engine.extraArgs",
 }
 """Fields of the engine's container that a typed field sets already."""
+_QUANTITY_MAPS: Final = frozenset({"requests", "limits", "overhead"})
+_QUANTITY_FIELDS: Final = frozenset({"sizeLimit", "divisor"})
+_VAST: Final = re.compile(r"[eE][+-]?\d{4}|.{65}", re.DOTALL)
+"""The API server works a quantity such as 1e99999999 out to its last digit, for minutes and with gigabytes."""
 _ACCELERATORS: Final = ("nvidia.com/", "aws.amazon.com/neuron")
 """Beginnings of resource names by which a pod takes devices, which spec.hardware alone may do."""
 
@@ -31,6 +36,7 @@ def patched_pod_template(
         RefusedError: the patch is no part of a pod template, or touches what it may not.
     """
     _refuse_other_fields(patch)
+    _refuse_vast_quantities(patch, _FIELD)
     merged = strategic_merge(template, patch, _FIELD)
     _refuse_changed_labels(template, merged)
     _refuse_changed_engine(template, merged)
@@ -55,6 +61,25 @@ def _refuse_other_fields(patch: Mapping[str, Any]) -> None:
     for name in patch.get("metadata", {}):
         if name not in ("labels", "annotations"):
             raise invalid(f"{_FIELD}.metadata.{name}", "only labels and annotations may be added to the pods")
+
+
+def _refuse_vast_quantities(part: Any, path: str) -> None:
+    """Each try to apply one would keep the API server from serving everybody else."""
+    for place, value in _members(part, path):
+        name = place.rpartition(".")[2]
+        quantities = value if name in _QUANTITY_MAPS else {name: value} if name in _QUANTITY_FIELDS else {}
+        for resource, quantity in _object(quantities).items():
+            if _VAST.search(str(quantity)):
+                where = place if name == resource else f"{place}[{resource}]"
+                raise invalid(where, "this is no amount that a node can have; write one such as 500m or 16Gi")
+        _refuse_vast_quantities(value, place)
+
+
+def _members(part: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(part, Mapping):
+        yield from ((f"{path}.{name}", value) for name, value in part.items())
+    elif isinstance(part, list):
+        yield from ((f"{path}[{index}]", value) for index, value in enumerate(part))
 
 
 def _refuse_changed_labels(template: Mapping[str, Any], merged: Mapping[str, Any]) -> None:

@@ -196,6 +196,19 @@ def test_a_map_replaces_what_is_no_map() -> None:
         (engine(image="other:1"), "spec.podTemplate.spec.containers[engine].image"),
         (engine(args=["--port", "1"]), "spec.podTemplate.spec.containers[engine].args"),
         ({"spec": {"containers": None}}, "spec.podTemplate.spec.containers"),
+        (
+            engine(resources={"limits": {"memory": "1e99999999"}}),
+            "spec.podTemplate.spec.containers[0].resources.limits[memory]",
+        ),
+        (
+            engine(resources={"requests": {"cpu": "1" * 65}}),
+            "spec.podTemplate.spec.containers[0].resources.requests[cpu]",
+        ),
+        ({"spec": {"overhead": {"cpu": "1E-99999"}}}, "spec.podTemplate.spec.overhead[cpu]"),
+        (
+            {"spec": {"volumes": [{"name": "a", "emptyDir": {"sizeLimit": "1e+99999"}}]}},
+            "spec.podTemplate.spec.volumes[0].emptyDir.sizeLimit",
+        ),
     ],
 )
 def test_what_a_patch_may_not_touch_is_refused_with_its_field(patch: dict[str, Any], path: str) -> None:
@@ -203,6 +216,14 @@ def test_what_a_patch_may_not_touch_is_refused_with_its_field(patch: dict[str, A
     assert refusal.path == path
     assert refusal.reason is Reason.INVALID_SPEC
     assert len(refusal.message) > 20
+
+
+def test_only_quantities_are_taken_as_such() -> None:
+    patch = engine(
+        env=[{"name": "limits", "value": "1e99999999"}],
+        resources={"limits": {"memory": "1e10", "ephemeral-storage": 2.5e9}},
+    )
+    assert patched(patch)["containers"][0]["resources"]["limits"]["memory"] == "1e10"
 
 
 def test_other_resources_than_accelerators_may_be_added() -> None:
