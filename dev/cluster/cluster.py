@@ -247,13 +247,14 @@ def _load(name: str) -> Cluster | None:
     run_dir = paths.run_dir(name)
     try:
         state = json.loads((run_dir / _STATE).read_text())
-    except (OSError, ValueError):
+        plane = control_plane.load(name)
+        found = Cluster(name, run_dir, Path(state["kubeconfig"]), state["version"], state["nodes"], plane)
+    except (OSError, ValueError, KeyError, TypeError):  # cut short by a full disk, or of another release
         return None
-    plane = control_plane.load(name)
-    found = Cluster(name, run_dir, Path(state["kubeconfig"]), state["version"], state["nodes"], plane)
-    if plane is None:
-        return found
     whole = processes.load(run_dir)
+    if plane is None:
+        # A cluster that KUBECONFIG gave has no daemons; one with daemons has lost the file that describes it.
+        return None if whole else found
     if not all(processes.alive(each) for each in whole):
         return None
     api = found.api()

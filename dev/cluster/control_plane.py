@@ -106,12 +106,15 @@ class ControlPlane:
 
 
 def load(name: str) -> ControlPlane | None:
-    """The control plane of the cluster `name` as it was saved; None when there is none. It may have died since."""
+    """The control plane of the cluster `name` as it was saved; None when there is none that can be read.
+
+    It may have died since.
+    """
     try:
         found = json.loads((paths.run_dir(name) / "control-plane.json").read_text())
-    except (OSError, ValueError):
+        return ControlPlane(**{**found, "run_dir": Path(found["run_dir"]), "bin_dir": Path(found["bin_dir"])})
+    except (OSError, ValueError, KeyError, TypeError):
         return None
-    return ControlPlane(**{**found, "run_dir": Path(found["run_dir"]), "bin_dir": Path(found["bin_dir"])})
 
 
 def render_kubeconfig(server: str, ca: bytes, cert: bytes, key: bytes, user: str) -> str:
