@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from dev.cluster import cluster as clusters
-from dev.cluster.images import build_image, load_image
+from tests.e2e.installation import ENGINE_IMAGE, OPERATOR_IMAGE
 from tests.e2e.real_cluster import RealCluster, probe_pod
 from tests.support.documents import ROOT, blocks, run_story, stories
 from tests.support.kubernetes import Kubernetes
@@ -16,8 +16,6 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.e2e
 
-OPERATOR_IMAGE = "localhost/tierwright/operator:dev"
-ENGINE_IMAGE = "localhost/tierwright/engine-sim:dev"
 ENDED = ("Succeeded", "Failed")
 TOLD = ("quickstart", "gated", "replicas", "batch", "caches", "remove")
 """All stories, in an order in which a reader could follow them."""
@@ -37,15 +35,10 @@ def quickstart_tier() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def reader(
-    real_cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory
+    real_cluster: RealCluster, own_images: None, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, Mapping[str, str]]:
     """Folder and environment of somebody who follows the documentation: images are built, the tier is written."""
     running = clusters.attach(real_cluster.run_dir.name)
-    for image in (
-        build_image(OPERATOR_IMAGE, ROOT, target="operator"),
-        build_image(ENGINE_IMAGE, ROOT, dockerfile=ROOT / "dev/engine_sim/Dockerfile"),
-    ):
-        load_image(image, running.run_dir)
     folder = tmp_path_factory.mktemp("reader")
     (folder / "charts").symlink_to(ROOT / "charts")
     (folder / "tier.yaml").write_text(yaml.safe_dump(quickstart_tier()), encoding="utf-8")
