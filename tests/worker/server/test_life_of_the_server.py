@@ -4,8 +4,6 @@ import asyncio
 import os
 import signal
 import socket
-import time
-from collections.abc import Callable
 
 import aiohttp
 import anthropic
@@ -14,6 +12,7 @@ import pytest
 
 from tests.worker.server.conftest import Running, Start, say
 from tests.worker.server.tiny_engine import TinyEngine
+from tests.worker.server.waiting import until
 from tierwright_worker.errors import DeviceError, SettingsError
 from tierwright_worker.server.lifecycle import Listener, ListenSettings, serve
 
@@ -23,14 +22,6 @@ LONG = {"prompt": "x", "max_tokens": 400, "stream": True}
 def slow() -> TinyEngine:
     """An engine that takes eight seconds for an answer."""
     return TinyEngine(say("x" * 400), step_seconds=0.02, slots=1)
-
-
-async def until(holds: Callable[[], bool], seconds: float = 10) -> None:
-    """Wait for a condition."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it did not come to hold in time"
-        await asyncio.sleep(0.01)
 
 
 async def status(run: Running, path: str = "/health") -> int:
