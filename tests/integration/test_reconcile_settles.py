@@ -1,7 +1,6 @@
 """A settled tier costs no writes, edits are collected, and drift that cannot be corrected is reported, never fought."""
 
 import json
-import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +14,9 @@ from tests.integration.live import (
     wait_one_event,
     wait_ready,
 )
-from tests.support.kubernetes import Kubernetes, mutations
+from tests.support import activity
+from tests.support.activity import wait_resyncs
+from tests.support.kubernetes import Kubernetes
 from tests.support.waiting import eventually, holds_for
 
 if TYPE_CHECKING:
@@ -25,28 +26,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 
-def resyncs(operator: "OperatorProcess") -> float:
-    """How many resyncs the operator has done."""
-    found = re.search(
-        r'^tierwright_resyncs_total\{result="ok"\} (\S+)$', operator.get("/metrics"), re.MULTILINE
-    )
-    return float(found.group(1)) if found else 0.0
-
-
 def writes(cluster: "Cluster", operator: "OperatorProcess", k8s: Kubernetes) -> list[str]:
-    """The operator's writes in the test's namespace so far, as verb and object."""
-    return [
-        f"{each['verb']} {each['objectRef']['resource']}/{each['objectRef'].get('subresource', '')}"
-        f" {each['objectRef'].get('name')} {each['responseStatus']['code']}"
-        for each in mutations(cluster.audit_log, operator.user)
-        if each["objectRef"].get("namespace") == k8s.namespace
-    ]
-
-
-def wait_resyncs(operator: "OperatorProcess", count: int) -> None:
-    """Wait until this many more resyncs are done."""
-    target = resyncs(operator) + count
-    eventually(lambda: resyncs(operator) >= target, f"{count} resyncs", deadline_s=120)
+    """The operator's writes in the test's namespace so far."""
+    return activity.writes(cluster.audit_log, operator.user, k8s.namespace)
 
 
 def test_settled_tier_writes_nothing_over_ten_resyncs(
