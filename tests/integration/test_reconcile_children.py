@@ -42,6 +42,16 @@ def test_every_child_deleted_by_hand_comes_back(k8s: Kubernetes) -> None:
     wait_ready(k8s)
 
 
+def test_a_deployment_that_was_paused_by_hand_takes_the_next_edit_of_the_tier(k8s: Kubernetes) -> None:
+    apply_ready(k8s, tier())
+    k8s.patch("Deployment", NAME, {"spec": {"paused": True}})
+    edited = tier(engine={"type": "vllm", "batching": {"maxSequences": 7}})
+    k8s.apply(edited)
+    eventually(lambda: not k8s.must_get("Deployment", NAME)["spec"].get("paused"), "it goes on")
+    eventually(lambda: k8s.must_get("Deployment", NAME)["status"]["observedGeneration"] > 1, "it was seen")
+    wait_ready(k8s)
+
+
 def test_fields_that_were_edited_or_removed_by_hand_come_back(k8s: Kubernetes) -> None:
     apply_ready(k8s, tier())
     service = k8s.must_get("Service", NAME)

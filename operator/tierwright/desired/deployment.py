@@ -29,6 +29,8 @@ def deployment(
         "metadata": child_metadata(tier, child_name(tier.metadata.name), annotations),
         "spec": {
             "replicas": _start_replicas(tier.spec),
+            # Said, so that a Deployment that was paused by hand goes on; to pause a tier there is an annotation.
+            "paused": False,
             "selector": {"matchLabels": selector_labels(tier)},
             "strategy": _strategy(tier.spec),
             "progressDeadlineSeconds": times.progress,
