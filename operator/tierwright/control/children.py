@@ -87,9 +87,10 @@ class Applied:
 
     def note(self, ref: ObjectRef, error: KubeError) -> None:
         """Takes in an error; a conflict alone is not worth telling, the next try settles it."""
-        if error.verdict is Verdict.RETRY:
+        passing = error.verdict is Verdict.RETRY
+        if passing:
             self.error = error
-        if not (isinstance(error, ApiError) and error.status == _CONFLICT_STATUS):
+        if not (passing and isinstance(error, ApiError) and error.status == _CONFLICT_STATUS):
             self.problems.append(problem_of(ref, error))
 
 

@@ -269,8 +269,8 @@ class Reconciler:
         return memory
 
     def _forget(self, key: Key) -> None:
-        if memory := self._memories.pop(key, None):
-            self._status.forget(memory.uid)
+        self._memories.pop(key, None)
+        self._status.forget(key)
 
 
 def _held(workload: Object | None, obj: Object) -> scaler.Held:

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from tierwright.api.status import TierStatus
 from tierwright.control.containment import differences
+from tierwright.control.outcome import Key
 from tierwright.control.status.transitions import transitions
 from tierwright.kube.errors import ApiError
 from tierwright.kube.events import EventRecorder
@@ -34,8 +35,8 @@ class StatusWriter:
         self._client = client
         self._store = store
         self._recorder = recorder
-        self._unheeded: dict[str, tuple[Object, Object]] = {}
-        """By uid: a status that was written, and what the server kept of it when the two differ."""
+        self._unheeded: dict[Key, tuple[str, Object, Object]] = {}
+        """The tier's uid, a status that was written, and what the server kept of it when the two differ."""
 
     async def write(self, obj: Object, before: TierStatus, after: TierStatus) -> None:
         """Writes ``after`` on the tier ``obj`` unless it stands there already.
@@ -45,18 +46,19 @@ class StatusWriter:
         """
         stored: Object = obj.get("status") or {}
         wire = dict(after.to_wire())
-        uid = obj["metadata"]["uid"]
-        if _equal(wire, stored) or self._unheeded.get(uid) == (wire, stored):
+        metadata = obj["metadata"]
+        key, uid = (metadata["namespace"], metadata["name"]), metadata["uid"]
+        if _equal(wire, stored) or self._unheeded.get(key) == (uid, wire, stored):
             return
         live = await self._send(obj, wire, stored)
         self._store.put(self._store.tier_kind, live)
         kept: Object = live.get("status") or {}
         if _equal(wire, kept):
-            self._unheeded.pop(uid, None)
+            self._unheeded.pop(key, None)
         else:
             # A field that another manager owns, or one that an older CRD prunes: written once, never in a loop.
-            self._unheeded[uid] = (wire, kept)
-            _log.warning("the stored status of %s is not the one that was written", obj["metadata"]["name"])
+            self._unheeded[key] = (uid, wire, kept)
+            _log.warning("the stored status of %s is not the one that was written", metadata["name"])
         for each in transitions(before, after):
             await self._recorder.record(obj, each.type, each.reason, each.message)
 
@@ -83,9 +85,9 @@ class StatusWriter:
             subresource="status",
         )
 
-    def forget(self, uid: str) -> None:
+    def forget(self, key: Key) -> None:
         """Drops what is remembered of a tier that is gone."""
-        self._unheeded.pop(uid, None)
+        self._unheeded.pop(key, None)
 
 
 def _equal(left: dict[str, Any], right: dict[str, Any]) -> bool:
