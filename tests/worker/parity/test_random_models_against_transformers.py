@@ -43,7 +43,8 @@ def logits(name: str, folder: Path, dtype: str) -> npt.NDArray[np.float32]:
     empty = empty_cache(config, 1, 128, cache_dtype)
     step = jax.jit(forward.step, static_argnums=0)
     _, result, _ = step(config, parameters, empty, tokens, np.zeros(1, np.int32))
-    return np.asarray(result)[0]
+    values: npt.NDArray[np.float32] = np.asarray(result)[0]
+    return values
 
 
 @pytest.mark.parametrize("name", RANDOM_MODELS)

@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import jax
@@ -16,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tierwright_worker.engine.interface import Shapes
-from tierwright_worker.engine.programs import Built, Program, ProgramStore
+from tierwright_worker.engine.inventory import prefill_name, programs, resize_name, step_name
+from tierwright_worker.engine.programs import Built, ProgramStore
 from tierwright_worker.errors import DeviceError, OutOfMemoryError
-from tierwright_worker.models import forward
 from tierwright_worker.models.config import ModelConfig
 from tierwright_worker.models.parameters import Parameters
-from tierwright_worker.models.slot_cache import SlotCache, cache_bytes, empty_cache, resize
+from tierwright_worker.models.slot_cache import SlotCache, cache_bytes, empty_cache
 
 _log = logging.getLogger(__name__)
 Tokens = npt.NDArray[np.int32]
@@ -62,7 +61,7 @@ class Executor:
             OutOfMemoryError: they do not fit.
         """
         self.config, self.shapes = config, shapes
-        self._kv_dtype = jnp.dtype(kv_dtype)
+        self._dtype, self._kv_dtype = parameters.head.dtype, jnp.dtype(kv_dtype)
         self._programs: dict[str, Callable[..., Any]] = {}
         try:
             self._parameters = jax.tree_util.tree_map(jnp.asarray, parameters)
@@ -83,30 +82,16 @@ class Executor:
     def build(self, store: ProgramStore) -> list[Built]:
         """Make every program ready."""
         built = []
-        for program in self.programs():
+        for program in programs(self.config, self.shapes, dtype=self._dtype, kv_dtype=self._kv_dtype):
             ready = store.build(program)
             _log.info("program %s %s in %.2f s", program.name, ready.origin, ready.seconds)
             self._programs[program.name] = ready.compiled
             built.append(ready)
         return built
 
-    def programs(self) -> list[Program]:
-        """Every program that this engine ever runs."""
-        lengths = self.shapes.length_buckets
-        return [
-            *(self._step_program(rows, length) for length in lengths for rows in self.shapes.step_rows),
-            *(
-                self._prefill_program(bucket, length)
-                for length in lengths
-                for bucket in self.shapes.prefill_buckets
-                if bucket <= length
-            ),
-            *(self._resize_program(old, new) for old in lengths for new in lengths if old != new),
-        ]
-
     def step(self, tokens: Tokens, positions: Tokens) -> StepResult:
         """Run `tokens` [slots, rows] at `positions` [slots]; the cache must be long enough for what is used of them."""
-        name = f"step-{tokens.shape[1]}-{self.length}"
+        name = step_name(tokens.shape[1], self.length)
         best, logits, self._cache = self._run(name, self._parameters, self._cache, tokens, positions)
         return StepResult(np.asarray(best), logits)
 
@@ -114,7 +99,7 @@ class Executor:
         """Compute one slot's positions from `start` on; `start + bucket` must not pass the cache's length."""
         padded = np.zeros(bucket, np.int32)
         padded[: len(tokens)] = tokens
-        name = f"prefill-{bucket}-{self.length}"
+        name = prefill_name(bucket, self.length)
         arguments = (padded, np.int32(slot), np.int32(start))
         self._cache = self._run(name, self._parameters, self._cache, *arguments)
 
@@ -122,7 +107,7 @@ class Executor:
         """Give the cache another length bucket; positions beyond a shorter one are lost."""
         if length == self.length:
             return
-        program = f"resize-{self.length}-{length}"
+        program = resize_name(self.length, length)
         keys, values = list(self._cache.keys), list(self._cache.values)
         for arrays in (keys, values):
             for layer in range(len(arrays)):
@@ -145,49 +130,6 @@ class Executor:
 
     def _empty(self, length: int) -> SlotCache:
         return empty_cache(self.config, self.shapes.slots, length, self._kv_dtype)
-
-    def _cache_shape(self, length: int) -> SlotCache:
-        shape: SlotCache = jax.eval_shape(lambda: self._empty(length))
-        return shape
-
-    def _parameter_shapes(self) -> Any:
-        return jax.tree_util.tree_map(
-            lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), self._parameters
-        )
-
-    def _step_program(self, rows: int, length: int) -> Program:
-        cache, slots = self._cache_shape(length), self.shapes.slots
-        tokens, positions = _int32(slots, rows), _int32(slots)
-        return Program(
-            name=f"step-{rows}-{length}",
-            function=partial(forward.step, self.config),
-            arguments=(self._parameter_shapes(), cache, tokens, positions),
-            result=(tokens, tokens, cache),
-            donate=(1,),
-        )
-
-    def _prefill_program(self, bucket: int, length: int) -> Program:
-        cache = self._cache_shape(length)
-        return Program(
-            name=f"prefill-{bucket}-{length}",
-            function=partial(forward.prefill, self.config),
-            arguments=(self._parameter_shapes(), cache, _int32(bucket), _int32(), _int32()),
-            result=cache,
-            donate=(1,),
-        )
-
-    def _resize_program(self, old: int, new: int) -> Program:
-        array = self._cache_shape(old).keys[0]
-        return Program(
-            name=f"resize-{old}-{new}",
-            function=partial(resize, length=new),
-            arguments=(array,),
-            result=array,
-        )
-
-
-def _int32(*shape: int) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(shape, jnp.int32)
 
 
 def timed(run: Callable[[], Any]) -> float:

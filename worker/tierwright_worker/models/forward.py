@@ -81,10 +81,19 @@ def _layers(
 
 def _embed(parameters: Parameters, tokens: jax.Array) -> jax.Array:
     """The tokens' embeddings in f32; ids past the vocabulary are clamped, since a gather out of range faults on Neuron."""
-    if parameters.embedding is not None:
-        return jnp.take(parameters.embedding, tokens, axis=0, mode="clip").astype(jnp.float32)
-    columns = jnp.take(parameters.head, tokens.reshape(-1), axis=1, mode="clip")
-    return columns.T.reshape(*tokens.shape, -1).astype(jnp.float32)
+    ids = tokens.reshape(-1, 1)
+    own = parameters.embedding
+    table = parameters.head if own is None else own
+    axis, hidden = (1, table.shape[0]) if own is None else (0, table.shape[1])
+    ids = lax.clamp(jnp.int32(0), ids, jnp.int32(table.shape[axis] - 1))
+    vectors = lax.gather(
+        table,
+        ids,
+        lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(axis,), start_index_map=(axis,)),
+        slice_sizes=(hidden, 1) if own is None else (1, hidden),
+        mode=lax.GatherScatterMode.PROMISE_IN_BOUNDS,
+    )
+    return vectors.reshape(*tokens.shape, hidden).astype(jnp.float32)
 
 
 def _attend(

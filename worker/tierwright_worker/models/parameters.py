@@ -4,6 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+
+from tierwright_worker.models.config import ModelConfig
 
 # Leaves are numpy arrays while a model is loaded and jax arrays afterwards; jax's own alias for both is too narrow.
 Array = Any
@@ -37,6 +40,38 @@ class Parameters:
     layers: tuple[LayerParameters, ...]
     norm: Array  # [hidden]
     head: Array  # [hidden, vocabulary]
+
+
+def parameter_shapes(config: ModelConfig, dtype: Any) -> Parameters:
+    """The parameters' shapes and dtypes, without their values; norms and biases are f32."""
+
+    def weight(inputs: int, outputs: int) -> Array:
+        return jax.ShapeDtypeStruct((inputs, outputs), dtype)
+
+    def vector(size: int, wanted: bool = True) -> Array | None:
+        return jax.ShapeDtypeStruct((size,), jnp.float32) if wanted else None
+
+    hidden, joined = config.hidden_size, config.q_size + 2 * config.kv_size
+    layer = LayerParameters(
+        attention_norm=vector(hidden),
+        qkv=weight(hidden, joined),
+        qkv_bias=vector(joined, config.qkv_bias),
+        q_norm=vector(config.head_dim, config.qk_norm),
+        k_norm=vector(config.head_dim, config.qk_norm),
+        output=weight(config.q_size, hidden),
+        output_bias=vector(hidden, config.output_bias),
+        mlp_norm=vector(hidden),
+        gate_up=weight(hidden, 2 * config.intermediate_size),
+        gate_up_bias=vector(2 * config.intermediate_size, config.mlp_bias),
+        down=weight(config.intermediate_size, hidden),
+        down_bias=vector(hidden, config.mlp_bias),
+    )
+    return Parameters(
+        embedding=None if config.tied_embeddings else weight(config.vocab_size, hidden),
+        layers=(layer,) * config.layers,
+        norm=vector(hidden),
+        head=weight(hidden, config.vocab_size),
+    )
 
 
 def parameter_bytes(parameters: Parameters) -> int:

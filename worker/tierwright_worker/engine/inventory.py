@@ -1,0 +1,88 @@
+"""Lists every program that an engine ever runs, by its shapes; needs the model's configuration, but neither weights nor device."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from tierwright_worker.engine.interface import Shapes
+from tierwright_worker.engine.programs import Program
+from tierwright_worker.models import forward
+from tierwright_worker.models.config import ModelConfig
+from tierwright_worker.models.parameters import parameter_shapes
+from tierwright_worker.models.slot_cache import SlotCache, empty_cache, resize
+
+
+def step_name(rows: int, length: int) -> str:
+    """A step of `rows` rows per slot on a cache of `length` positions."""
+    return f"step-{rows}-{length}"
+
+
+def prefill_name(bucket: int, length: int) -> str:
+    """A chunk of `bucket` positions of one slot, on a cache of `length` positions."""
+    return f"prefill-{bucket}-{length}"
+
+
+def resize_name(old: int, new: int) -> str:
+    """One layer's keys or values from one length to another."""
+    return f"resize-{old}-{new}"
+
+
+def programs(config: ModelConfig, shapes: Shapes, *, dtype: Any, kv_dtype: Any) -> list[Program]:
+    """All programs. `dtype`: of the weights; `kv_dtype`: of keys and values."""
+    parameters, lengths = parameter_shapes(config, dtype), shapes.length_buckets
+    caches = {length: _cache_shape(config, shapes.slots, length, kv_dtype) for length in lengths}
+    steps = [
+        _step(config, parameters, cache, rows, shapes.slots)
+        for cache in caches.values()
+        for rows in shapes.step_rows
+    ]
+    prefills = [
+        _prefill(config, parameters, cache, bucket)
+        for length, cache in caches.items()
+        for bucket in shapes.prefill_buckets
+        if bucket <= length
+    ]
+    resizes = [_resize(caches[old], new) for old in lengths for new in lengths if old != new]
+    return [*steps, *prefills, *resizes]
+
+
+def _step(config: ModelConfig, parameters: Any, cache: SlotCache, rows: int, slots: int) -> Program:
+    tokens = _int32(slots, rows)
+    return Program(
+        name=step_name(rows, cache.length),
+        function=partial(forward.step, config),
+        arguments=(parameters, cache, tokens, _int32(slots)),
+        result=(tokens, tokens, cache),
+        donate=(1,),
+    )
+
+
+def _prefill(config: ModelConfig, parameters: Any, cache: SlotCache, bucket: int) -> Program:
+    return Program(
+        name=prefill_name(bucket, cache.length),
+        function=partial(forward.prefill, config),
+        arguments=(parameters, cache, _int32(bucket), _int32(), _int32()),
+        result=cache,
+        donate=(1,),
+    )
+
+
+def _resize(cache: SlotCache, length: int) -> Program:
+    array = cache.keys[0]
+    return Program(
+        name=resize_name(cache.length, length),
+        function=partial(resize, length=length),
+        arguments=(array,),
+        result=array,
+    )
+
+
+def _cache_shape(config: ModelConfig, slots: int, length: int, dtype: Any) -> SlotCache:
+    shape: SlotCache = jax.eval_shape(lambda: empty_cache(config, slots, length, dtype))
+    return shape
+
+
+def _int32(*shape: int) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, jnp.int32)
