@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from tierwright_worker.engine.cached_prompts import CacheEvents
 from tierwright_worker.engine.interface import Admission, FinishReason, QueueLimits, SamplingParams
 from tierwright_worker.engine.runner import EngineRunner
 from tierwright_worker.engine.sequence import Output, Request
@@ -59,7 +60,10 @@ class StepByStep:
         self.queue = [request for request in self.queue if request.id != request_id]
         return self.slots.pop(request_id, None) is not None
 
-    def iterate(self) -> list[Output]:
+    def cache_events(self) -> CacheEvents:
+        return CacheEvents(7, {"device": 4}, {"ttl": 1})
+
+    def iterate(self, now: float) -> list[Output]:  # noqa: ARG002  # nothing here is cached
         self.begun += 1
         self.go.acquire()
         if self.fails:
@@ -137,7 +141,7 @@ def test_an_answer_is_told_from_beginning_to_end(stage: Stage) -> None:
     assert (last.finish, last.ended_by, last.tokens) == (FinishReason.STOP, 3, (3,))
     assert first.at <= middle.at <= last.at
     assert stage.runner.state().running == 0
-    assert stage.records[0] == IterationRecord(5, 1, (4,), (1,))
+    assert stage.records[0] == IterationRecord(5, 1, (4,), (1,), 7, {"device": 4}, {"ttl": 1})
 
 
 def test_no_call_waits_for_a_step(stage: Stage) -> None:

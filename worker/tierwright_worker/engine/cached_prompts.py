@@ -40,6 +40,9 @@ class CacheEvents:
     evictions: Mapping[str, int]
 
 
+NO_CACHE_EVENTS = CacheEvents(0, {}, {})
+
+
 class CachedPrompts:
     """The prompt cache of one engine. `engine` names all that pages depend on: weights, dtypes, layout."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tierwright_worker.engine.cached_prompts import NO_CACHE_EVENTS, CachedPrompts, CacheEvents
 from tierwright_worker.engine.executor import Executor, StepResult, WarmUp
 from tierwright_worker.engine.interface import (
     Acceptance,
@@ -27,6 +28,7 @@ from tierwright_worker.engine.interface import (
 )
 from tierwright_worker.engine.policies.acceptance import accept_greedy, accept_sampled
 from tierwright_worker.engine.policies.admission import admit
+from tierwright_worker.engine.policies.breakpoints import CacheUsage
 from tierwright_worker.engine.policies.draft_length import choose_draft_length, observe
 from tierwright_worker.engine.policies.fairness import FairShares
 from tierwright_worker.engine.policies.finishing import keep, room
@@ -61,8 +63,16 @@ class Counters:
 class Engine:
     """Continuous batching over the slots of one executor. One thread at a time may call it."""
 
-    def __init__(self, executor: Executor, warmed: WarmUp, settings: EngineSettings) -> None:
-        """`executor` must be warmed; `warmed` says which step shapes may be used."""
+    def __init__(
+        self,
+        executor: Executor,
+        warmed: WarmUp,
+        settings: EngineSettings,
+        prompts: CachedPrompts | None = None,
+    ) -> None:
+        """`executor` must be warmed; `warmed` says which step shapes may be used; `prompts` None caches no prompts."""
+        self._prompts = prompts
+        self._now = 0.0
         self._executor, self._settings = executor, settings
         planned = executor.shapes
         self.shapes = Shapes(planned.slots, warmed.step_rows, planned.length_buckets, planned.prefill_buckets)
@@ -124,25 +134,35 @@ class Engine:
         )
         if verdict.admitted:
             share = self._shares.stamp(request.tenant, len(request.prompt) + request.params.max_tokens)
-            self._waiting[request.id] = Sequence(request, share, self._drafter(request))
+            keys = () if self._prompts is None else self._prompts.keys(request.prompt, request.tenant)
+            self._waiting[request.id] = Sequence(request, share, self._drafter(request), keys)
         return verdict
 
     def cancel(self, request_id: RequestId) -> bool:
         """Forget a request; its slot is free for the next iteration. False when it is not held (any more)."""
         return (self._waiting.pop(request_id, None) or self._running.pop(request_id, None)) is not None
 
-    def iterate(self) -> list[Output]:
-        """Run one iteration, and say what each request gained. Nothing happens when nothing is held."""
+    def cache_events(self) -> CacheEvents:
+        """What happened in the prompt cache since the last call."""
+        return NO_CACHE_EVENTS if self._prompts is None else self._prompts.take_events()
+
+    def iterate(self, now: float = 0.0) -> list[Output]:
+        """Run one iteration, and say what each request gained. Nothing happens when nothing is held.
+
+        now: seconds on a clock that never goes back; cached prompts live by it.
+        """
+        self._now = now
         self._choose_drafts()
         plan = schedule(
             [sequence.waiting() for sequence in self._waiting.values()],
             [sequence.running() for sequence in self._running.values()],
-            cached_tokens={},
+            cached_tokens=self._cached_tokens(),
             shapes=self.shapes,
             prefill_token_limit=self._settings.prefill_token_limit,
         )
-        self._admit(plan)
+        admitted = self._admit(plan)
         self._fit_length(plan)
+        self._restore(admitted)
         if plan.prefill is not None:
             self._prefill(plan.prefill)
         return self._step(plan.step) if plan.step is not None else []
@@ -173,12 +193,49 @@ class Engine:
             sequence.draft_limit = choice.tokens
         self.speculating = reasons
 
-    def _admit(self, plan: Iteration) -> None:
+    def _cached_tokens(self) -> dict[RequestId, int]:
+        """What the cache would supply to those who may get a slot now."""
+        if self._prompts is None or len(self._running) == self.shapes.slots:
+            return {}
+        return {
+            request_id: self._prompts.found(sequence.keys, sequence.prompt_tokens, now=self._now)
+            for request_id, sequence in self._waiting.items()
+        }
+
+    def _admit(self, plan: Iteration) -> list[Sequence]:
+        admitted = []
         for request_id, slot in plan.admissions:
             sequence = self._waiting.pop(request_id)
             sequence.slot = slot
             self._running[request_id] = sequence
             self._shares.served(sequence.share)
+            if self._prompts is not None:
+                sequence.computed = self._prompts.found(sequence.keys, sequence.prompt_tokens, now=self._now)
+            admitted.append(sequence)
+        return admitted
+
+    def _restore(self, admitted: Iterable[Sequence]) -> None:
+        """Copy cached beginnings into their slots, once the cache is long enough for them."""
+        if self._prompts is None:
+            return
+        for sequence in admitted:
+            slot = self._slot_of(sequence)
+            sequence.read = self._prompts.restore(sequence.keys, sequence.prompt_tokens, slot, now=self._now)
+
+    def _keep(self, sequence: Sequence, used: int) -> None:
+        """Keep what an ended answer has added, for the conversation may go on; only where all of it is worth caching."""
+        if self._prompts is None or sequence.request.breakpoints is not None:
+            return
+        keys = self._prompts.keys(sequence.known(0, used), sequence.request.tenant)
+        self._prompts.store(keys, used, self._slot_of(sequence), None, read=0, now=self._now)
+
+    def _usage(self, sequence: Sequence) -> CacheUsage:
+        """What the cache had of a prompt, which is kept from its first token on."""
+        prompt, request = sequence.prompt_tokens, sequence.request
+        if self._prompts is None:
+            return CacheUsage(0, 0, 0, prompt)
+        slot, read = self._slot_of(sequence), sequence.read
+        return self._prompts.store(sequence.keys, prompt, slot, request.breakpoints, read=read, now=self._now)
 
     def _fit_length(self, plan: Iteration) -> None:
         """Give the cache the shortest bucket that holds the plan and every occupied slot."""
@@ -248,7 +305,10 @@ class Engine:
         used = sequence.prompt_tokens + len(sequence.output)
         if reason is None and not room(len(sequence.output), used, self.context, request.params.max_tokens):
             reason = FinishReason.LENGTH
+        usage = None if already else self._usage(sequence)
         if reason is not None:
+            # The last token was never computed: nothing followed it.
+            self._keep(sequence, min(sequence.computed, used - 1))
             del self._running[request.id]
         self.counters.generated_tokens += len(kept.tokens)
         return Output(
@@ -258,6 +318,7 @@ class Engine:
             finished=reason,
             drafted=len(draft),
             accepted=min(gained.accepted, len(kept.tokens)),
+            cache=usage,
         )
 
     def _accept(

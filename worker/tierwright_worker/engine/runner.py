@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tierwright_worker.engine.cached_prompts import CacheEvents
 from tierwright_worker.engine.interface import Admission, FinishReason, QueueLimits, RequestId
 from tierwright_worker.engine.policies.admission import admit
 from tierwright_worker.engine.policies.breakpoints import CacheUsage
@@ -86,8 +87,12 @@ class Batch(Protocol):
         """Forget a request."""
         ...
 
-    def iterate(self) -> list[Output]:
-        """Run one iteration."""
+    def cache_events(self) -> CacheEvents:
+        """What happened in the prompt cache since the last call."""
+        ...
+
+    def iterate(self, now: float) -> list[Output]:
+        """Run one iteration that begins at `now`."""
         ...
 
 
@@ -216,7 +221,14 @@ class EngineRunner:
             if request.id in gone:
                 continue
             verdict = self._batch.submit(
-                Request(request.id, request.prompt, request.params, request.priority, request.tenant)
+                Request(
+                    request.id,
+                    request.prompt,
+                    request.params,
+                    request.priority,
+                    request.tenant,
+                    request.breakpoints,
+                )
             )
             if not verdict.admitted:
                 raise RuntimeError(f"the batch refused an admitted request: {verdict.reason}")
@@ -226,7 +238,7 @@ class EngineRunner:
     def _iterate(self) -> None:
         started = self._clock()
         before = self._batch.counters.prefill_tokens
-        outputs = self._batch.iterate()
+        outputs = self._batch.iterate(started)
         ended = self._clock()
         read = self._batch.counters.prefill_tokens - before
         if read and ended > started:
@@ -236,12 +248,16 @@ class EngineRunner:
             share = sum(output.accepted for output in drafting) / sum(output.drafted for output in drafting)
             self._acceptance = _follow(self._acceptance, share)
         told = self._progress(outputs, started, ended)
+        events = self._batch.cache_events()
         self._observer(
             IterationRecord(
                 prefill_tokens=read,
                 generated_tokens=sum(len(output.tokens) for output in outputs),
                 drafted=tuple(output.drafted for output in drafting),
                 accepted=tuple(output.accepted for output in drafting),
+                cache_queries=events.queries,
+                cache_hits=events.hits,
+                cache_evictions=events.evictions,
             )
         )
         for listener, progress in told:
@@ -278,7 +294,8 @@ def _told(held: _Held, output: Output, ended: float) -> Progress:
     begun = None
     if not held.begun:
         scheduled = held.arrived if held.scheduled is None else held.scheduled
-        begun = Beginning(held.arrived, scheduled, CacheUsage(0, 0, 0, len(held.request.prompt)))
+        cache = output.cache or CacheUsage(0, 0, 0, len(held.request.prompt))
+        begun = Beginning(held.arrived, scheduled, cache)
     stopped = output.finished is FinishReason.STOP
     return Progress(
         id=output.id,

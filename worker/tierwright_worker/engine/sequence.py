@@ -15,6 +15,7 @@ from tierwright_worker.engine.interface import (
     TokenLogprobs,
     WaitingRequest,
 )
+from tierwright_worker.engine.policies.breakpoints import Breakpoint, CacheUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Request:
     params: SamplingParams
     priority: int = 0
     tenant: str = ""
+    breakpoints: tuple[Breakpoint, ...] | None = None  # None: all of the prompt is worth caching
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class Output:
     finished: FinishReason | None = None
     drafted: int = 0
     accepted: int = 0
+    cache: CacheUsage | None = None  # with the first tokens
 
 
 @dataclass(slots=True)
@@ -47,6 +50,8 @@ class Sequence:
     request: Request
     share: float
     drafter: Drafter | None
+    keys: tuple[bytes, ...] = ()  # of the prompt's pages, where prompts are cached
+    read: int = 0  # prompt tokens that the cache supplied
     slot: Slot | None = None
     output: list[int] = field(default_factory=list)
     computed: int = 0
