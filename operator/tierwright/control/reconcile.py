@@ -106,27 +106,47 @@ class Reconciler:
         if obj is None:
             self._forget(key)
             return Done()
+        intake, bundle = self._take_in(key, obj)
+        work = _Work(facts=_facts(bundle) if bundle is not None else None)
+        if intake.stage is Stage.ACTIVE and intake.tier is not None and bundle is not None:
+            work.scale = self._decide_scale(key, obj, intake.tier, bundle)
+            if not await self._bring_forward(key, obj, bundle, work):
+                return RequeueAfter(self._settings.wait_for_news.total_seconds())
+        return await self._report(key, obj, intake, work)
+
+    def _take_in(self, key: Key, obj: Object) -> tuple[Intake, Bundle | None]:
+        """What the tier asks for, and its children; none where it is refused, deleted or in conflict."""
         intake = take_in(obj, self._rivals(obj))
-        work = _Work()
-        tier = intake.tier
-        if tier is not None and intake.stage in (Stage.ACTIVE, Stage.PAUSED):
-            bundle = desired_bundle(tier, BundleContext(pinned_engine(self._stored_workload(key, obj))))
-            if isinstance(bundle, Refusal):
-                words = Finding(bundle.reason, f"{bundle.path}: {bundle.message}")
-                intake = replace(intake, stage=Stage.REFUSED, refusal=words)
-            else:
-                work.facts = _facts(bundle)
-                if intake.stage is Stage.ACTIVE:
-                    owner = Owner(obj["metadata"]["uid"], label_value(key[1]))
-                    work.scale = self._decide_scale(key, obj, tier, bundle)
-                    try:
-                        if not self._children.all_settled(bundle, owner) and not await self._is_current(obj):
-                            return RequeueAfter(self._settings.wait_for_news.total_seconds())
-                        await self._bring_forward(key, bundle, owner, work)
-                    except (
-                        KubeError
-                    ) as error:  # what keeps us from reading the tier is said in its status too
-                        work.applied.note(ref_of(obj, self._store.tier_kind), error)
+        if intake.tier is None or intake.stage not in (Stage.ACTIVE, Stage.PAUSED):
+            return intake, None
+        pinned = pinned_engine(self._stored_workload(key, obj))
+        bundle = desired_bundle(intake.tier, BundleContext(pinned))
+        if isinstance(bundle, Refusal):
+            words = Finding(bundle.reason, f"{bundle.path}: {bundle.message}")
+            return replace(intake, stage=Stage.REFUSED, refusal=words), None
+        return intake, bundle
+
+    async def _bring_forward(self, key: Key, obj: Object, bundle: Bundle, work: _Work) -> bool:
+        """Applies what differs, sets the replicas, prunes what is no longer wanted.
+
+        False when the tier is not what the store says, and nothing was written: news of it is on its way.
+        """
+        owner = Owner(obj["metadata"]["uid"], label_value(key[1]))
+        try:
+            if not self._children.all_settled(bundle, owner) and not await self._is_current(obj):
+                return False
+        except KubeError as error:  # what keeps us from reading the tier is said in its status too
+            work.applied.note(ref_of(obj, self._store.tier_kind), error)
+            return True
+        memory = self._memory(key, owner.uid)
+        replicas = work.scale.wanted if work.scale is not None else None
+        work.applied = await self._children.apply(bundle, owner, replicas, memory.children, self._now())
+        await self._scale(work)
+        await self._children.prune(*key, bundle, owner, work.applied)
+        return True
+
+    async def _report(self, key: Key, obj: Object, intake: Intake, work: _Work) -> Outcome:
+        """Writes what is to be said of the tier, and says when to look again."""
         snapshot = await self._observe(key, obj, intake, work)
         before = stored_status(obj)
         after = compute_status(snapshot, before, self._now())
@@ -164,14 +184,6 @@ class Reconciler:
         """How many replicas are wanted, and who says so."""
         rival = scaler.autoscaler_on(*bundle.workload, self._store.all_of(HPA, key[0]))
         return scaler.decide(tier, _held(self._stored_workload(key, obj), obj), rival)
-
-    async def _bring_forward(self, key: Key, bundle: Bundle, owner: Owner, work: _Work) -> None:
-        """Applies what differs, sets the replicas, prunes what is no longer wanted."""
-        memory = self._memory(key, owner.uid)
-        replicas = work.scale.wanted if work.scale is not None else None
-        work.applied = await self._children.apply(bundle, owner, replicas, memory.children, self._now())
-        await self._scale(work)
-        await self._children.prune(*key, bundle, owner, work.applied)
 
     async def _scale(self, work: _Work) -> None:
         """Lets the scaler say its number, in every mode and by its own manager."""
