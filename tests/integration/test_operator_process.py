@@ -14,7 +14,7 @@ import yaml
 from dev.cluster import cluster as clusters
 from dev.cluster.api import Api
 from dev.cluster.cluster import Cluster
-from tests.support.kubernetes import Kubernetes, Object
+from tests.support.kubernetes import Kubernetes, Object, mutations
 from tests.support.operator_process import (
     OperatorProcess,
     install_crd,
@@ -232,6 +232,30 @@ def test_fifty_edits_in_a_second_end_with_the_last_one_after_few_runs(
 
         eventually(last_is_live, "the last edit is live")
         assert metric(operator, "tierwright_reconcile_duration_seconds_count") - before < 30
+
+
+def test_a_fight_over_a_child_ends_after_a_few_rounds_and_is_told(
+    own: Cluster, user: Kubernetes, identity: tuple[Path, str], tmp_path: Path
+) -> None:
+    """Another controller, or an operator of another version, undoes each apply a moment later."""
+    with running_operator(identity[0], identity[1], tmp_path, resync_seconds="300") as operator:
+        user.apply(tier())
+        eventually(lambda: served(user), "the tier is served")
+
+        def fight() -> bool:
+            if user.must_get("Service", "fast")["spec"]["selector"] != {"app": "hijacked"}:
+                user.patch(
+                    "Service",
+                    "fast",
+                    {"spec": {"selector": {"app": "hijacked", "tierwright.dev/tier": None}}},
+                )
+            return bool(user.condition("fast", "Stalled")["reason"] == "DriftNotCorrected")
+
+        eventually(fight, "the tier says that something undoes it")
+        before = len(mutations(own.audit_log, operator.user))
+        holds_for(fight, "it stays so", seconds=4)
+        assert len(mutations(own.audit_log, operator.user)) - before <= 2, "no writes but what tells of it"
+        assert "again and again" in user.condition("fast", "Stalled")["message"]
 
 
 def test_a_namespaced_install_serves_its_namespaces_alone_under_a_role(

@@ -30,6 +30,9 @@ from tierwright.observe.store import Store
 from tierwright.telemetry.metrics import Metrics
 
 _CONFLICT_STATUS: Final = 409
+_MOST_IN_A_ROW: Final = 6
+_ROW: Final = timedelta(minutes=1)
+"""A manifest that had to be applied this often within this time is being fought over, by whoever undoes it later."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,20 @@ class ChildMemory:
 
     refusals: dict[ObjectRef, _Refusal] = field(default_factory=dict)
     uncorrected: dict[ObjectRef, _Uncorrected] = field(default_factory=dict)
+    repeats: dict[ObjectRef, tuple[str, tuple[datetime, ...]]] = field(default_factory=dict)
+    """When the same manifest, by its hash, was applied lately."""
+
+    def note_apply(self, ref: ObjectRef, digest: str, now: datetime) -> None:
+        """Remembers an apply; one of another manifest begins anew."""
+        known, times = self.repeats.get(ref, (digest, ()))
+        times = times if known == digest else ()
+        self.repeats[ref] = digest, (*times, now)[-_MOST_IN_A_ROW:]
+
+    def is_fought_over(self, ref: ObjectRef, digest: str, oldest: datetime) -> bool:
+        """Whether applies of this manifest never lasted, the last of them after ``oldest``."""
+        known, times = self.repeats.get(ref, ("", ()))
+        row = len(times) == _MOST_IN_A_ROW and times[-1] - times[0] < _ROW
+        return known == digest and row and times[-1] > oldest
 
 
 @dataclass
@@ -229,6 +246,11 @@ class ChildApplier:
         if fought and fought.stands(task.digest, plan.differing, task.now - self._patience.uncorrected):
             applied.problems.append(_not_corrected(ref, plan.differing))
             return live
+        if plan.action is Action.APPLY and memory.is_fought_over(
+            ref, task.digest, task.now - self._patience.refused
+        ):
+            applied.problems.append(_fought_over(ref, plan.differing))
+            return live
         if plan.is_drift:
             self._metrics.drift.labels(ref.kind.kind).inc()
         desired = (
@@ -238,6 +260,7 @@ class ChildApplier:
             _for_that_very_object(desired, plan.uid), manager=scaler.CHILDREN_MANAGER
         )
         self._metrics.applies.labels(ref.kind.kind, plan.action.lower()).inc()
+        memory.note_apply(ref, task.digest, task.now)
         self._store.put(ref.kind, live)
         left = differences(desired, live)
         if left:
@@ -278,6 +301,14 @@ def _held_back(workload: ObjectRef, used: set[ObjectRef]) -> Problem:
 def _for_that_very_object(manifest: Object, uid: str | None) -> Object:
     """With the uid of the object that was read, the server answers 409 when it is gone or another by now."""
     return manifest if uid is None else {**manifest, "metadata": {**manifest["metadata"], "uid": uid}}
+
+
+def _fought_over(ref: ObjectRef, fields: tuple[str, ...]) -> Problem:
+    return Problem(
+        Reason.DRIFT_NOT_CORRECTED,
+        f"{ref.kind.kind} {ref.name}: something changes {', '.join(fields[:5])} again and again; it is applied once"
+        " more at the next resync; look for another controller, or a second operator of another version",
+    )
 
 
 def _not_corrected(ref: ObjectRef, fields: tuple[str, ...]) -> Problem:
