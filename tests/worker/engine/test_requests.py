@@ -31,6 +31,14 @@ def test_greedy_text_does_not_depend_on_speculation_or_company(tiny: Bench) -> N
         assert texts(run(tiny.engine(), [request]))[request.id] == together[request.id], request.id
 
 
+def test_a_chunk_that_ends_with_the_bucket_is_not_overwritten_by_the_step_beside_it(tiny: Bench) -> None:
+    # The chunks of 64 rows end at position 128, the first bucket's end, while the other one decodes.
+    reading = Request("reading", prompt(1, 130), greedy(10))
+    decoding = Request("decoding", prompt(2, 5), greedy(60))
+    alone = texts(run(tiny.engine(), [reading]))["reading"]
+    assert texts(run(tiny.engine(), [decoding, reading]))["reading"] == alone
+
+
 def test_sampled_text_depends_on_its_seed_alone(tiny: Bench) -> None:
     def sampled(seed: int) -> Request:
         params = SamplingParams(temperature=0.8, top_p=0.9, seed=seed, max_tokens=30)

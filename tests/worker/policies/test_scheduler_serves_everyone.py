@@ -105,6 +105,12 @@ def test_near_the_end_of_the_context_a_chunk_begins_earlier() -> None:
     assert (chunk.start, chunk.tokens, chunk.bucket, chunk.length_bucket) == (120, 6, 8, 128)
 
 
+def test_a_smaller_bucket_that_fits_is_better_than_computing_again() -> None:
+    chunk = plan(active=[running(0, 127, 100)]).prefill
+    assert chunk is not None
+    assert (chunk.start, chunk.tokens, chunk.bucket) == (100, 8, 8)
+
+
 def test_a_context_smaller_than_every_bucket_is_an_error() -> None:
     with pytest.raises(ValueError, match="no prefill bucket"):
         plan(active=[running(0, 6, 0)], shapes=replace(SHAPES, length_buckets=(7,)))

@@ -239,9 +239,13 @@ class Engine:
 
     def _fit_length(self, plan: Iteration) -> None:
         """Give the cache the shortest bucket that holds the plan and every occupied slot."""
-        needed = max((sequence.computed + 1 for sequence in self._running.values()), default=1)
+        # A step writes at every occupied slot's position, of those that only look on as well: beyond the end it would be
+        # clamped onto the last position, which is not theirs to lose. A chunk of this iteration moves its slot's first.
+        rows = self.shapes.step_rows[0]
+        needed = max((sequence.computed + rows for sequence in self._running.values()), default=1)
         if plan.prefill is not None:
-            needed = max(needed, plan.prefill.length_bucket)
+            chunk = plan.prefill
+            needed = max(needed, chunk.length_bucket, chunk.start + chunk.tokens + rows)
         if plan.step is not None:
             needed = max(needed, plan.step.length_bucket)
         length = next(bucket for bucket in self.shapes.length_buckets if bucket >= needed)

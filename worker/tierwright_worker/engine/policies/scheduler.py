@@ -85,8 +85,10 @@ def _prefill(
             f"no prefill bucket of {shapes.prefill_buckets} fits a context of {shapes.max_length}"
         )
     allowed = [bucket for bucket in buckets if token_limit is None or bucket <= token_limit] or buckets[:1]
+    # Padded rows write too. Where no bucket fits behind what is computed, the chunk begins earlier and computes some
+    # positions again.
+    allowed = [bucket for bucket in allowed if chosen.computed + bucket <= shapes.max_length] or buckets[:1]
     bucket = _smallest(allowed, left) or allowed[-1]
-    # Padded rows write too: near the end of the context the chunk begins earlier and computes some positions again.
     start = min(chosen.computed, shapes.max_length - bucket)
     tokens = min(bucket, chosen.prompt_tokens - 1 - start)
     length = _smallest(shapes.length_buckets, start + bucket) or shapes.max_length
