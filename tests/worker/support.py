@@ -7,6 +7,7 @@ from pathlib import Path
 from safetensors.numpy import save_file
 
 from dev.worker.models import write_random_model
+from tierwright_worker.engine.cached_prompts import CachedPrompts
 from tierwright_worker.engine.executor import Executor, WarmUp
 from tierwright_worker.engine.interface import QueueLimits, SamplingParams, SpeculationLimits
 from tierwright_worker.engine.loop import Engine, EngineSettings
@@ -36,6 +37,7 @@ class Bench:
         max_queue: int = 1000,
         end_tokens: Iterable[int] = (),
         disable_above_batch: int | None = None,
+        prompts: CachedPrompts | None = None,
     ) -> Engine:
         """A fresh engine on this executor."""
         self.executor.clear()
@@ -48,6 +50,7 @@ class Bench:
                 prefill_token_limit=64,
                 end_tokens=frozenset(end_tokens),
             ),
+            prompts,
         )
 
 
@@ -60,13 +63,14 @@ def bench(
     draft_tokens: int,
     lengths: tuple[int, ...] = (),
     folder: Path | None = None,
+    page_tokens: int = 0,
 ) -> Bench:
     """A warmed executor; its programs are kept in `folder`."""
     shapes = plan_shapes(
         slots=slots, max_context=max_context, draft_tokens=draft_tokens, length_buckets=lengths
     )
-    executor = Executor(config, parameters, shapes)
-    store = ProgramStore(folder, key=f"{config}{shapes}float32{environment_key()}")
+    executor = Executor(config, parameters, shapes, page_tokens=page_tokens)
+    store = ProgramStore(folder, key=f"{config}{shapes}float32{page_tokens}{environment_key()}")
     return Bench(executor, warm_up(executor, store, require_exact=True))
 
 

@@ -23,7 +23,7 @@ from tierwright_worker.neuron.lint import lint, lint_program
 def test_every_program_of_every_model_is_clean(name: str, dtype: str) -> None:
     config = config_from_hf(RANDOM_MODELS[name], where=name)
     shapes = plan_shapes(slots=2, max_context=256, draft_tokens=4)
-    every = programs(config, shapes, dtype=jnp.dtype(dtype), kv_dtype=jnp.dtype(dtype))
+    every = programs(config, shapes, dtype=jnp.dtype(dtype), kv_dtype=jnp.dtype(dtype), page_tokens=64)
     assert len(every) >= 5
     assert lint(every) == []
 

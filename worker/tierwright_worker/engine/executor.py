@@ -15,8 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tierwright_worker.engine.interface import Shapes
-from tierwright_worker.engine.inventory import prefill_name, programs, resize_name, step_name
-from tierwright_worker.engine.programs import Built, ProgramStore
+from tierwright_worker.engine.inventory import (
+    prefill_name,
+    programs,
+    resize_name,
+    restore_name,
+    save_name,
+    step_name,
+)
+from tierwright_worker.engine.programs import Built, Program, ProgramStore
 from tierwright_worker.errors import DeviceError, OutOfMemoryError
 from tierwright_worker.models.config import ModelConfig
 from tierwright_worker.models.parameters import Parameters
@@ -53,14 +60,22 @@ class Executor:
     """A model on a device. Not safe for several threads: the engine's loop is its one caller."""
 
     def __init__(
-        self, config: ModelConfig, parameters: Parameters, shapes: Shapes, *, kv_dtype: Any = jnp.float32
+        self,
+        config: ModelConfig,
+        parameters: Parameters,
+        shapes: Shapes,
+        *,
+        kv_dtype: Any = jnp.float32,
+        page_tokens: int = 0,
     ) -> None:
         """Put the weights on the device and make room for the shortest length bucket.
+
+        `page_tokens`: the size of a page of the prompt cache; 0 = no pages are copied.
 
         Raises:
             OutOfMemoryError: they do not fit.
         """
-        self.config, self.shapes = config, shapes
+        self.config, self.shapes, self.page_tokens = config, shapes, page_tokens
         self._dtype, self._kv_dtype = parameters.head.dtype, jnp.dtype(kv_dtype)
         self._programs: dict[str, Callable[..., Any]] = {}
         try:
@@ -79,10 +94,20 @@ class Executor:
         """The length bucket that the cache has now."""
         return self._cache.length
 
+    def programs(self) -> list[Program]:
+        """Every program that this executor runs."""
+        return programs(
+            self.config,
+            self.shapes,
+            dtype=self._dtype,
+            kv_dtype=self._kv_dtype,
+            page_tokens=self.page_tokens,
+        )
+
     def build(self, store: ProgramStore) -> list[Built]:
         """Make every program ready."""
         built = []
-        for program in programs(self.config, self.shapes, dtype=self._dtype, kv_dtype=self._kv_dtype):
+        for program in self.programs():
             ready = store.build(program)
             _log.info("program %s %s in %.2f s", program.name, ready.origin, ready.seconds)
             self._programs[program.name] = ready.compiled
@@ -102,6 +127,20 @@ class Executor:
         name = prefill_name(bucket, self.length)
         arguments = (padded, np.int32(slot), np.int32(start))
         self._cache = self._run(name, self._parameters, self._cache, *arguments)
+
+    def save(self, slot: int, start: int) -> jax.Array:
+        """A page on the device with what the slot holds from `start` on."""
+        page: jax.Array = self._run(save_name(self.length), self._cache, np.int32(slot), np.int32(start))
+        return page
+
+    def restore(self, page: jax.Array | npt.NDArray[Any], slot: int, start: int) -> None:
+        """Write a page, from the device or the host, into the slot from `start` on."""
+        name = restore_name(self.length)
+        self._cache = self._run(name, self._cache, page, np.int32(slot), np.int32(start))
+
+    def to_host(self, page: jax.Array) -> npt.NDArray[Any]:
+        """The page in host memory; a copy of its own, so that the device's may go."""
+        return np.array(page)
 
     def set_length(self, length: int) -> None:
         """Give the cache another length bucket; positions beyond a shorter one are lost."""

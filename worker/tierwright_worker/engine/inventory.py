@@ -11,7 +11,13 @@ from tierwright_worker.engine.programs import Program
 from tierwright_worker.models import forward
 from tierwright_worker.models.config import ModelConfig
 from tierwright_worker.models.parameters import parameter_shapes
-from tierwright_worker.models.slot_cache import SlotCache, empty_cache, resize
+from tierwright_worker.models.slot_cache import (
+    SlotCache,
+    empty_cache,
+    read_page,
+    resize,
+    write_page,
+)
 
 
 def step_name(rows: int, length: int) -> str:
@@ -29,8 +35,20 @@ def resize_name(old: int, new: int) -> str:
     return f"resize-{old}-{new}"
 
 
-def programs(config: ModelConfig, shapes: Shapes, *, dtype: Any, kv_dtype: Any) -> list[Program]:
-    """All programs. `dtype`: of the weights; `kv_dtype`: of keys and values."""
+def save_name(length: int) -> str:
+    """One page of the prompt cache out of a slot."""
+    return f"save-{length}"
+
+
+def restore_name(length: int) -> str:
+    """One page of the prompt cache into a slot."""
+    return f"restore-{length}"
+
+
+def programs(
+    config: ModelConfig, shapes: Shapes, *, dtype: Any, kv_dtype: Any, page_tokens: int = 0
+) -> list[Program]:
+    """All programs. `dtype`: of the weights; `kv_dtype`: of keys and values; `page_tokens` 0: no prompt cache."""
     parameters, lengths = parameter_shapes(config, dtype), shapes.length_buckets
     caches = {length: _cache_shape(config, shapes.slots, length, kv_dtype) for length in lengths}
     steps = [
@@ -45,7 +63,8 @@ def programs(config: ModelConfig, shapes: Shapes, *, dtype: Any, kv_dtype: Any) 
         if bucket <= length
     ]
     resizes = [_resize(caches[old], new) for old in lengths for new in lengths if old != new]
-    return [*steps, *prefills, *resizes]
+    pages = [program for cache in caches.values() for program in _pages(config, cache, page_tokens)]
+    return [*steps, *prefills, *resizes, *pages]
 
 
 def _step(config: ModelConfig, parameters: Any, cache: SlotCache, rows: int, slots: int) -> Program:
@@ -77,6 +96,27 @@ def _resize(cache: SlotCache, length: int) -> Program:
         arguments=(array,),
         result=array,
     )
+
+
+def _pages(config: ModelConfig, cache: SlotCache, tokens: int) -> list[Program]:
+    if tokens == 0:
+        return []
+    shape = (2, config.layers, config.kv_heads, tokens, config.head_dim)
+    page, place = jax.ShapeDtypeStruct(shape, cache.keys[0].dtype), (_int32(), _int32())
+    save = Program(
+        name=save_name(cache.length),
+        function=partial(read_page, tokens=tokens),
+        arguments=(cache, *place),
+        result=page,
+    )
+    restore = Program(
+        name=restore_name(cache.length),
+        function=write_page,
+        arguments=(cache, page, *place),
+        result=cache,
+        donate=(0,),
+    )
+    return [save, restore]
 
 
 def _cache_shape(config: ModelConfig, slots: int, length: int, dtype: Any) -> SlotCache:

@@ -35,6 +35,8 @@ def warm_up(executor: Executor, store: ProgramStore, *, require_exact: bool) -> 
         for bucket in shapes.prefill_buckets:
             if bucket <= length:
                 executor.prefill(0, 0, prompt, bucket)
+        if executor.page_tokens:
+            executor.restore(executor.save(0, 0), 0, 0)
         for rows in shapes.step_rows:
             seen = _logits(executor, rest, rows, widest)
             reference = seen if reference is None else reference

@@ -50,6 +50,30 @@ def write_rows(cache: jax.Array, rows: jax.Array, positions: jax.Array) -> jax.A
     return cache
 
 
+def read_page(cache: SlotCache, slot: jax.Array, start: jax.Array, *, tokens: int) -> jax.Array:
+    """Copy `tokens` positions of one slot: [2, layers, kv_heads, tokens, head_dim], keys first."""
+
+    def read(array: jax.Array) -> jax.Array:
+        _, heads, _, size = array.shape
+        zero = jnp.int32(0)
+        return lax.dynamic_slice(array, (slot, zero, start, zero), (1, heads, tokens, size))[0]
+
+    return jnp.stack([jnp.stack([read(array) for array in arrays]) for arrays in (cache.keys, cache.values)])
+
+
+def write_page(cache: SlotCache, page: jax.Array, slot: jax.Array, start: jax.Array) -> SlotCache:
+    """Put what `read_page` copied into a slot, from `start` on."""
+    zero = jnp.int32(0)
+
+    def write(arrays: tuple[jax.Array, ...], parts: jax.Array) -> tuple[jax.Array, ...]:
+        return tuple(
+            lax.dynamic_update_slice(array, parts[layer][None], (slot, zero, start, zero))
+            for layer, array in enumerate(arrays)
+        )
+
+    return SlotCache(write(cache.keys, page[0]), write(cache.values, page[1]))
+
+
 def resize(array: jax.Array, length: int) -> jax.Array:
     """The cache array with room for `length` positions; what lies beyond is dropped."""
     if length <= array.shape[2]:
