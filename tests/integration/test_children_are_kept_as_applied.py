@@ -20,7 +20,7 @@ ODDLY_WRITTEN = tier_object(
     hardware={
         "tolerations": [{"key": "", "operator": "Exists", "value": ""}],
         "nodePool": {"matchExpressions": [{"key": "gpu", "operator": "DoesNotExist", "values": []}]},
-        "resources": {"cpu": "0.5", "memory": "1024Mi", "sharedMemory": "1000M"},
+        "resources": {"cpu": "500.1m", "memory": "1024Mi", "sharedMemory": "1000M"},
     },
     cache={"compile": {"size": "1024Mi", "sharing": "Shared", "accessMode": "ReadWriteMany"}},
 )

@@ -6,7 +6,7 @@ desired object says something about it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 from typing import Any, Final
 
 from tierwright.api.scalars import QUANTITY_FACTORS
@@ -128,12 +128,14 @@ def _same_scalar(wanted: Any, found: Any, *, is_quantity: bool) -> bool:
 
 
 def _quantity(value: Any) -> Decimal | None:
-    """The number of a quantity in any form that the API server reads; None for anything else."""
+    """Thousandths, rounded up as the API server does, of a quantity in any form that it reads; None for anything else."""
     text = str(value)
     suffix = next((end for end in (text[-2:], text[-1:]) if end in QUANTITY_FACTORS and end), "")
     try:
         number = Decimal(text.removesuffix(suffix) if suffix else text)
-        return number * QUANTITY_FACTORS[suffix] if number.is_finite() else None
+        if not number.is_finite():
+            return None
+        return (number * QUANTITY_FACTORS[suffix] * 1000).to_integral_value(ROUND_CEILING)
     except ArithmeticError:  # no number, or one beyond all bounds such as 1e999999999
         return None
 

@@ -177,6 +177,8 @@ def template(**container: Any) -> Object:
         ({"requests": {"cpu": "1000m"}}, {"requests": {"cpu": "1"}}),
         ({"requests": {"cpu": 1}}, {"requests": {"cpu": "1"}}),
         ({"limits": {"memory": "1024Mi"}}, {"limits": {"memory": "1Gi"}}),
+        ({"requests": {"cpu": "0.001m"}}, {"requests": {"cpu": "1m"}}),
+        ({"requests": {"cpu": "1.0005"}}, {"requests": {"cpu": "1001m"}}),
         ({"limits": {"memory": "1.5Gi"}}, {"limits": {"memory": "1536Mi"}}),
         ({"limits": {"nvidia.com/gpu": "4"}}, {"limits": {"nvidia.com/gpu": 4}}),
         ({"emptyDir": {"sizeLimit": "1024Mi"}}, {"emptyDir": {"sizeLimit": "1Gi"}}),
