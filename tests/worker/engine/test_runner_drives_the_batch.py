@@ -211,4 +211,5 @@ def test_a_failed_iteration_ends_everything_with_its_reason(stage: Stage) -> Non
     until(lambda: len(stage.told) == 3)
     assert {progress.finish for progress in stage.told} == {FinishReason.ERROR}
     assert stage.runner.state().failure == "RuntimeError: the device is gone"
+    assert isinstance(stage.runner.error, RuntimeError)
     assert not stage.submit(asked("d")).admitted

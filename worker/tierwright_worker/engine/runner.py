@@ -129,6 +129,7 @@ class EngineRunner:
         self._arrivals: list[EngineRequest] = []
         self._cancels: list[RequestId] = []
         self._failure: str | None = None
+        self.error: Exception | None = None  # what ended the engine; a WorkerError names the process's exit status
         self._prefill_rate: float | None = None
         self._acceptance: float | None = None
         self._observer: Callable[[IterationRecord], None] = lambda _: None
@@ -210,6 +211,7 @@ class EngineRunner:
                     self._wake.clear()
         except Exception as error:
             # Whatever it was, the state of the device is unknown now: the process must end, and say why.
+            self.error = error
             self._die(f"{type(error).__name__}: {error}".splitlines()[0])
 
     def _empty_inbox(self) -> None:
