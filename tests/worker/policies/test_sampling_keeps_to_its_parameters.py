@@ -119,6 +119,24 @@ def test_the_last_edge_of_a_distribution_takes_what_rounding_leaves() -> None:
     assert found.pick(0.0) == 3
 
 
+@pytest.mark.parametrize("spread", [0.0, 0.01, 1.0, 4.0])
+@pytest.mark.parametrize(
+    "params", [SamplingParams(top_p=0.5), SamplingParams(top_p=0.99), SamplingParams(top_k=700, top_p=0.9)]
+)
+def test_cuts_of_a_large_vocabulary_are_those_of_sorting_all_of_it(
+    spread: float, params: SamplingParams
+) -> None:
+    logits = np.round(np.random.default_rng(3).normal(0, 1, 5000) * spread, 2).astype(np.float32)
+    weights = np.exp(logits.astype(np.float64) - np.max(logits))
+    order = np.argsort(-weights, kind="stable")[: params.top_k or None]
+    sums = np.cumsum(weights[order])
+    expected = order[sums - weights[order] < params.top_p * np.sum(np.sort(weights[order]))]
+    found = distribution(Candidates.whole(logits), params).ids
+    # One token at the very edge may differ by the rounding of two different orders of summation.
+    assert abs(len(found) - len(expected)) <= 1
+    assert set(found.tolist()) <= set(order[: len(expected) + 1].tolist())
+
+
 def test_minus_infinity_is_never_sampled() -> None:
     candidates = of(-math.inf, 1, -math.inf)
     assert list(distribution(candidates, SamplingParams()).ids) == [1]

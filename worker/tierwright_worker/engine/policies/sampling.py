@@ -12,6 +12,9 @@ from tierwright_worker.engine.policies.candidates import Candidates, Row, TokenI
 
 Probabilities = NDArray[np.float64]
 
+# Most nuclei are smaller than this; larger ones are found in a few rounds.
+FIRST_NUCLEUS = 256
+
 
 @dataclass(frozen=True)
 class Distribution:
@@ -129,15 +132,35 @@ def _kept(weights: Probabilities, params: SamplingParams) -> TokenIds:
     places = np.flatnonzero((weights > 0) & (weights >= params.min_p))
     if params.top_k <= 0 and params.top_p == 1:
         return places
-    # Stable, so that equals stay in the order of their ids.
-    order = places[np.argsort(-weights[places], kind="stable")]
     if params.top_k > 0:
-        order = order[: params.top_k]
+        places = _largest(weights, places, params.top_k)
     if params.top_p < 1:
+        places = _nucleus(weights, places, params.top_p)
+    return np.sort(places)
+
+
+def _largest(weights: Probabilities, places: TokenIds, count: int) -> TokenIds:
+    """The `count` places with the largest weights, largest first, lower ids first among equals."""
+    if count < len(places):
+        # Sorting a whole vocabulary takes milliseconds; all that reach the edge are few.
+        edge = np.partition(weights[places], -count)[-count]
+        places = places[weights[places] >= edge]
+    return places[np.argsort(-weights[places], kind="stable")][:count]
+
+
+def _nucleus(weights: Probabilities, places: TokenIds, top_p: float) -> TokenIds:
+    """The smallest set, largest weights first, whose share of all reaches `top_p`."""
+    # Equals must come in the order of their ids, wherever they stood before.
+    places = np.sort(places)
+    wanted = top_p * float(np.sum(weights[places]))
+    count = FIRST_NUCLEUS
+    while True:
+        order = _largest(weights, places, count)
         sums = np.cumsum(weights[order])
-        # The smallest set whose sum reaches top_p: a token stays while the sum before it is below.
-        order = order[sums - weights[order] < params.top_p * sums[-1]]
-    return np.sort(order)
+        if sums[-1] >= wanted or count >= len(places):
+            # A token stays while the sum before it is below what is wanted.
+            return order[sums - weights[order] < wanted]
+        count *= 8
 
 
 def _places(ids: TokenIds, tokens: Iterable[int]) -> TokenIds:
