@@ -2,8 +2,8 @@
 
 Layers, top to bottom; a layer imports those below it and nothing above (import-linter holds this in worker/pyproject.toml):
 
-    cli         what a person or a pod calls: serve, compile, bench
-    server      HTTP: requests in, events out; knows no array                                  (not built yet)
+    cli         what a person or a pod calls: serve, compile
+    server      HTTP: requests in, events out; knows no array
     neuron      what a Neuron device refuses, read off the lowered program
     engine      loop.py     one iteration: ask the policies, run the device, hand out tokens
                 executor.py owns weights, slot cache and executables; the only file that runs the device

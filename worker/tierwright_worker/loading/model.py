@@ -1,28 +1,34 @@
 """Opens a model at a path: a Hugging Face folder, a GGUF file, or a folder with one GGUF file in it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from tierwright_worker.errors import ModelNotFoundError, OutOfMemoryError
 from tierwright_worker.loading.converted import converted_folder
 from tierwright_worker.models.config import ModelConfig, read_config
-from tierwright_worker.models.parameters import Parameters
+from tierwright_worker.models.parameters import Array, Parameters
 from tierwright_worker.tokenizer.text import TextCodec, read_text_codec
 from tierwright_worker.weights.assemble import load_parameters
 from tierwright_worker.weights.safetensors_folder import SafetensorsFolder
+from tierwright_worker.weights.source import HostArray
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model on the host, ready to be put on a device."""
+    """A model that is read: on the host, or already on a device."""
 
     config: ModelConfig
     parameters: Parameters
     text: TextCodec
 
 
-def open_model(path: Path, *, cache: Path, dtype: str) -> Model:
+def open_model(
+    path: Path, *, cache: Path, dtype: str, place: Callable[[HostArray], Array] | None = None
+) -> Model:
     """The model at `path`, its weights in `dtype`; `cache` keeps converted files.
+
+    `place` puts each array on a device as soon as it is read; None leaves all on the host.
 
     Raises:
         WorkerError: one of its kinds, see `errors`; the message names the file and the way out.
@@ -31,7 +37,11 @@ def open_model(path: Path, *, cache: Path, dtype: str) -> Model:
     config = read_config(folder)
     text = read_text_codec(folder, embedding_rows=config.vocab_size)
     try:
-        parameters = load_parameters(SafetensorsFolder(folder), config, dtype)
+        source = SafetensorsFolder(folder)
+        if place is None:
+            parameters = load_parameters(source, config, dtype)
+        else:
+            parameters = load_parameters(source, config, dtype, place=place)
     except MemoryError as error:
         size = config.parameters * (4 if dtype == "float32" else 2)
         raise OutOfMemoryError(

@@ -1,24 +1,37 @@
 """Puts tensors together into the worker's parameters: checks every shape, joins projections, casts to one dtype."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tierwright_worker.errors import CorruptModelError
 from tierwright_worker.models.config import ModelConfig
-from tierwright_worker.models.parameters import LayerParameters, Parameters
+from tierwright_worker.models.parameters import Array, LayerParameters, Parameters
 from tierwright_worker.weights.source import DTYPES, HostArray, TensorSource
 
 _NORM_DTYPE = np.dtype(np.float32)  # norms and biases are small, and are used in f32
 
 
-def load_parameters(source: TensorSource, config: ModelConfig, dtype: str) -> Parameters:
-    """All parameters as host arrays; weights in `dtype` (float32 or bfloat16), norms and biases in f32.
+def _as_it_is(array: HostArray) -> Array:
+    return array
+
+
+def load_parameters(
+    source: TensorSource,
+    config: ModelConfig,
+    dtype: str,
+    *,
+    place: Callable[[HostArray], Array] = _as_it_is,
+) -> Parameters:
+    """All parameters; weights in `dtype` (float32 or bfloat16), norms and biases in f32.
+
+    `place` puts each array where it is to stay as soon as it is read, so that the model never lies in memory twice.
 
     Raises:
         CorruptModelError: a tensor is missing, has another shape than the configuration says, or is not finite.
     """
-    take = _Taker(source, DTYPES[dtype])
+    take = _Taker(source, DTYPES[dtype], place)
     hidden, vocabulary = config.hidden_size, config.vocab_size
     tied = config.tied_embeddings
     embedding = None if tied else take.rows("model.embed_tokens.weight", (vocabulary, hidden))
@@ -52,22 +65,26 @@ def _layer(take: "_Taker", config: ModelConfig, prefix: str) -> LayerParameters:
 class _Taker:
     """Reads tensors with their shape checked."""
 
-    def __init__(self, source: TensorSource, dtype: np.dtype[Any]) -> None:
-        self._source, self._dtype = source, dtype
+    def __init__(
+        self, source: TensorSource, dtype: np.dtype[Any], place: Callable[[HostArray], Array]
+    ) -> None:
+        self._source, self._dtype, self._place = source, dtype, place
         self._names = source.names()
 
-    def rows(self, name: str, shape: tuple[int, ...]) -> HostArray:
+    def rows(self, name: str, shape: tuple[int, ...]) -> Array:
         """A matrix as it is stored."""
-        return np.ascontiguousarray(self._take(name, shape, self._dtype))
+        return self._place(np.ascontiguousarray(self._take(name, shape, self._dtype)))
 
-    def weight(self, name: str, shape: tuple[int, ...]) -> HostArray:
+    def weight(self, name: str, shape: tuple[int, ...]) -> Array:
         """A matrix stored [outputs, inputs], turned to [inputs, outputs]."""
-        return np.ascontiguousarray(self._take(name, shape, self._dtype).T)
+        return self._place(np.ascontiguousarray(self._take(name, shape, self._dtype).T))
 
-    def vector(self, name: str, size: int) -> HostArray:
-        return self._take(name, (size,), _NORM_DTYPE)
+    def vector(self, name: str, size: int) -> Array:
+        """A norm or a bias."""
+        return self._place(self._take(name, (size,), _NORM_DTYPE))
 
-    def joined(self, prefix: str, sizes: dict[str, int], inputs: int) -> HostArray:
+    def joined(self, prefix: str, sizes: dict[str, int], inputs: int) -> Array:
+        """Several matrices of the same inputs, turned and side by side."""
         result = np.empty((inputs, sum(sizes.values())), self._dtype)
         start = 0
         for name, size in sizes.items():
@@ -75,10 +92,12 @@ class _Taker:
                 f"{prefix}{name}.weight", (size, inputs), self._dtype
             ).T
             start += size
-        return result
+        return self._place(result)
 
-    def joined_bias(self, prefix: str, sizes: dict[str, int]) -> HostArray:
-        return np.concatenate([self.vector(f"{prefix}{name}.bias", size) for name, size in sizes.items()])
+    def joined_bias(self, prefix: str, sizes: dict[str, int]) -> Array:
+        """Their biases, end to end."""
+        parts = [self._take(f"{prefix}{name}.bias", (size,), _NORM_DTYPE) for name, size in sizes.items()]
+        return self._place(np.concatenate(parts))
 
     def _take(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
         where = self._source.where()

@@ -1,0 +1,170 @@
+"""What a worker is told: flags, spelt as vLLM spells them where it has the same, to one frozen value."""
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+_DTYPES = ("float32", "bfloat16")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """All settings of one worker. Sizes in tokens, times in seconds."""
+
+    model: Path
+    served_model_names: tuple[str, ...]
+    weights_cache: Path
+    compile_cache: Path | None
+    dtype: str
+    max_model_len: int | None
+    max_num_seqs: int
+    max_queued_requests: int
+    max_queued_tokens: int | None
+    prefill_token_limit: int
+    speculative_tokens: int
+    speculation_disable_above_batch: int | None
+    length_buckets: tuple[int, ...]
+    prefill_buckets: tuple[int, ...]
+    prompt_cache_page: int
+    prompt_cache_device_pages: int
+    prompt_cache_host_pages: int
+    prompt_cache_ttl: float
+    host: str
+    port: int
+    drain_timeout: float
+    api_keys: tuple[str, ...]
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line. Also the source of the flags' reference page."""
+    root = argparse.ArgumentParser(
+        prog="tierwright-worker",
+        allow_abbrev=False,
+        description="Serves a Llama-class model from static-shape JAX programs.",
+    )
+    commands = root.add_subparsers(dest="command", required=True)
+    serve = commands.add_parser("serve", allow_abbrev=False, help="serve a model over HTTP")
+    _model_flags(serve)
+    _server_flags(serve)
+    compile_only = commands.add_parser(
+        "compile", allow_abbrev=False, help="fill the compile cache, then end; no port is opened"
+    )
+    _model_flags(compile_only)
+    return root
+
+
+def _model_flags(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--model", type=Path, required=True, help="a Hugging Face folder or a .gguf file")
+    add(
+        "--weights-cache",
+        type=Path,
+        default=Path("/cache/weights"),
+        help="where converted GGUF files are kept",
+    )
+    add("--compile-cache", type=Path, default=None, help="where compiled programs are kept; default: nowhere")
+    add("--dtype", choices=_DTYPES, default="float32", help="of weights, keys and values")
+    add(
+        "--max-model-len",
+        type=_positive,
+        default=None,
+        help="prompt and answer together; default: the model's own",
+    )
+    add("--max-num-seqs", type=_positive, default=8, help="requests that are computed at once (slots)")
+    add("--speculative-tokens", type=_count, default=0, help="most tokens drafted in a step; 0 = off")
+    add(
+        "--length-buckets", type=_sizes, default=(), help="cache lengths with programs of their own: 512,2048"
+    )
+    add("--prefill-buckets", type=_sizes, default=(), help="sizes of prompt chunks: 64,256")
+    add(
+        "--prompt-cache-page",
+        type=_count,
+        default=64,
+        help="tokens of a page of the prompt cache; 0 = no cache",
+    )
+
+
+def _server_flags(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add(
+        "--served-model-name",
+        nargs="+",
+        default=[],
+        help="names that requests may ask for; default: the model's path",
+    )
+    add("--max-num-queued-reqs", type=_positive, default=256, help="requests that may wait; more get 503")
+    add(
+        "--max-num-queued-tokens",
+        type=_positive,
+        default=None,
+        help="prompt tokens that may wait, all together",
+    )
+    add(
+        "--max-num-batched-tokens",
+        type=_positive,
+        default=256,
+        help="prompt tokens read in a step while others decode",
+    )
+    add(
+        "--speculation-disable-above-batch",
+        type=_positive,
+        default=None,
+        help="decoding requests above which nothing is drafted",
+    )
+    add("--prompt-cache-device-pages", type=_count, default=256, help="pages kept on the device")
+    add("--prompt-cache-host-pages", type=_count, default=1024, help="pages kept in host memory")
+    add("--prompt-cache-ttl", type=float, default=300.0, help="seconds that a page lives after its last use")
+    add("--host", default="0.0.0.0", help="address to listen on")  # noqa: S104  # a pod's address is not known beforehand
+    add("--port", type=int, default=8000, help="port to listen on; 0 = any free one")
+    add("--shutdown-timeout", type=float, default=60.0, help="seconds that requests may go on after SIGTERM")
+    add("--api-key", action="append", default=[], help="a key that opens /v1; may be given several times")
+
+
+def settings_of(options: argparse.Namespace) -> WorkerSettings:
+    """The settings; those of a server stand at their defaults for `compile`."""
+    if options.command != "serve":
+        filler = argparse.ArgumentParser()
+        _server_flags(filler)
+        options = filler.parse_args([], options)
+    return WorkerSettings(
+        model=options.model,
+        served_model_names=tuple(options.served_model_name) or (str(options.model),),
+        weights_cache=options.weights_cache,
+        compile_cache=options.compile_cache,
+        dtype=options.dtype,
+        max_model_len=options.max_model_len,
+        max_num_seqs=options.max_num_seqs,
+        max_queued_requests=options.max_num_queued_reqs,
+        max_queued_tokens=options.max_num_queued_tokens,
+        prefill_token_limit=options.max_num_batched_tokens,
+        speculative_tokens=options.speculative_tokens,
+        speculation_disable_above_batch=options.speculation_disable_above_batch,
+        length_buckets=options.length_buckets,
+        prefill_buckets=options.prefill_buckets,
+        prompt_cache_page=options.prompt_cache_page,
+        prompt_cache_device_pages=options.prompt_cache_device_pages,
+        prompt_cache_host_pages=options.prompt_cache_host_pages,
+        prompt_cache_ttl=options.prompt_cache_ttl,
+        host=options.host,
+        port=options.port,
+        drain_timeout=options.shutdown_timeout,
+        api_keys=tuple(options.api_key),
+    )
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is below 1")
+    return number
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text} is below 0")
+    return number
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    return tuple(_positive(part) for part in text.split(",") if part)

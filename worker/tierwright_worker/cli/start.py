@@ -1,0 +1,134 @@
+"""Starts an engine from settings: opens the model, warms its programs, puts the prompt cache and the thread around it."""
+
+import logging
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from tierwright_worker.cli.flags import WorkerSettings
+from tierwright_worker.engine.cached_prompts import CachedPrompts
+from tierwright_worker.engine.executor import Executor, WarmUp
+from tierwright_worker.engine.interface import CacheSettings, QueueLimits, Shapes, SpeculationLimits
+from tierwright_worker.engine.loop import Engine, EngineSettings
+from tierwright_worker.engine.programs import ProgramStore, environment_key
+from tierwright_worker.engine.runner import EngineRunner
+from tierwright_worker.engine.service import EngineFacts
+from tierwright_worker.engine.shapes import plan_shapes
+from tierwright_worker.engine.warm_up import warm_up
+from tierwright_worker.errors import OutOfMemoryError, SettingsError
+from tierwright_worker.loading.model import Model, open_model
+from tierwright_worker.models.config import ModelConfig
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WarmEngine:
+    """An executor that is ready, and what its warm-up found."""
+
+    executor: Executor
+    warmed: WarmUp
+
+
+def read_model(settings: WorkerSettings) -> Model:
+    """The model, its weights put on the device one by one.
+
+    Raises:
+        WorkerError: it cannot be read, or does not fit into the device's memory.
+    """
+    try:
+        return open_model(
+            settings.model, cache=settings.weights_cache, dtype=settings.dtype, place=jnp.asarray
+        )
+    except jax.errors.JaxRuntimeError as error:
+        raise OutOfMemoryError(
+            f"the weights of {settings.model} do not fit into the device's memory: {error}"
+        ) from error
+
+
+def shapes_of(settings: WorkerSettings, config: ModelConfig) -> Shapes:
+    """The shapes that the settings ask of a model.
+
+    Raises:
+        SettingsError: a longer context than the model was trained for, or buckets that do not fit.
+    """
+    context = settings.max_model_len or config.max_position
+    if context > config.max_position:
+        raise SettingsError(
+            f"--max-model-len {context} is more than the {config.max_position} tokens that the model was trained for"
+        )
+    return plan_shapes(
+        slots=settings.max_num_seqs,
+        max_context=context,
+        draft_tokens=settings.speculative_tokens,
+        length_buckets=settings.length_buckets,
+        prefill_buckets=settings.prefill_buckets,
+    )
+
+
+def warm_engine(settings: WorkerSettings, model: Model) -> WarmEngine:
+    """Put the model on the device and make every program ready; what `compile` does, and the first half of `serve`."""
+    shapes = shapes_of(settings, model.config)
+    kv_dtype = jnp.dtype(settings.dtype)
+    page = settings.prompt_cache_page
+    executor = Executor(model.config, model.parameters, shapes, kv_dtype=kv_dtype, page_tokens=page)
+    key = f"{model.config}|{shapes}|{settings.dtype}|{kv_dtype}|{page}|{environment_key()}"
+    store = ProgramStore(settings.compile_cache, key=key)
+    warmed = warm_up(executor, store, require_exact=settings.dtype == "float32")
+    _log.info(
+        "warm in %.1f s: programs %s; step rows %s; every step shape rounds alike: %s",
+        warmed.seconds,
+        dict(warmed.origins),
+        warmed.step_rows,
+        "yes" if warmed.exact else "no",
+    )
+    return WarmEngine(executor, warmed)
+
+
+def running_engine(settings: WorkerSettings, model: Model, warm: WarmEngine) -> EngineRunner:
+    """The engine that a server talks to; its thread runs."""
+    limits = QueueLimits(settings.max_queued_requests, settings.max_queued_tokens)
+    ends = frozenset(model.config.eos_token_ids)
+    engine = Engine(
+        warm.executor,
+        warm.warmed,
+        EngineSettings(
+            queue=limits,
+            speculation=SpeculationLimits(
+                settings.speculative_tokens, settings.speculation_disable_above_batch
+            ),
+            prefill_token_limit=settings.prefill_token_limit,
+            end_tokens=ends,
+        ),
+        _prompts(settings, model, warm),
+    )
+    facts = EngineFacts(
+        max_length=min(engine.context, settings.max_model_len or model.config.max_position),
+        slots=engine.shapes.slots,
+        end_tokens=ends,
+        details={
+            "dtype": settings.dtype,
+            "cache_dtype": settings.dtype,
+            "block_size": str(settings.prompt_cache_page),
+            "step_rows": str(list(engine.shapes.step_rows)),
+            "length_buckets": str(list(engine.shapes.length_buckets)),
+            "prefill_buckets": str(list(engine.shapes.prefill_buckets)),
+            "row_exact": str(warm.warmed.exact).lower(),
+        },
+    )
+    runner = EngineRunner(engine, facts, limits)
+    runner.start()
+    return runner
+
+
+def _prompts(settings: WorkerSettings, model: Model, warm: WarmEngine) -> CachedPrompts | None:
+    if settings.prompt_cache_page == 0:
+        return None
+    cache = CacheSettings(
+        page_tokens=settings.prompt_cache_page,
+        device_pages=settings.prompt_cache_device_pages,
+        host_pages=settings.prompt_cache_host_pages,
+        ttl=settings.prompt_cache_ttl,
+    )
+    return CachedPrompts(cache, warm.executor, f"{model.config}|{settings.dtype}")
