@@ -129,7 +129,8 @@ class EngineRunner:
         self._arrivals: list[EngineRequest] = []
         self._cancels: list[RequestId] = []
         self._failure: str | None = None
-        self.error: Exception | None = None  # what ended the engine; a WorkerError names the process's exit status
+        # What ended the engine; a WorkerError among them names the process's exit status.
+        self.error: Exception | None = None
         self._prefill_rate: float | None = None
         self._acceptance: float | None = None
         self._observer: Callable[[IterationRecord], None] = lambda _: None
