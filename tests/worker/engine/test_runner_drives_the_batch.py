@@ -34,6 +34,7 @@ class StepByStep:
     slots: dict[str, Request] = field(default_factory=dict)
     made: dict[str, int] = field(default_factory=dict)
     fails: str | None = None
+    refuses: str | None = None
     begun: int = 0
     cache_usage: float = 0.25
 
@@ -53,6 +54,8 @@ class StepByStep:
         return request_id in self.slots
 
     def submit(self, request: Request) -> Admission:
+        if request.id == self.refuses:
+            return Admission(False, "max_num_queued_reqs", 1)
         self.queue.append(request)
         return Admission(True, "admitted")
 
@@ -213,3 +216,16 @@ def test_a_failed_iteration_ends_everything_with_its_reason(stage: Stage) -> Non
     assert stage.runner.state().failure == "RuntimeError: the device is gone"
     assert isinstance(stage.runner.error, RuntimeError)
     assert not stage.submit(asked("d")).admitted
+
+
+def test_a_request_that_the_batch_does_not_take_ends_alone(stage: Stage) -> None:
+    stage.batch.refuses = "b"
+    stage.submit(asked("a", tokens=1), asked("b"))
+    until(lambda: stage.told)
+    stage.step()
+    until(lambda: len(stage.told) == 2)
+    assert [(progress.id, progress.finish) for progress in stage.told] == [
+        ("b", FinishReason.ERROR),
+        ("a", FinishReason.STOP),
+    ]
+    assert stage.runner.state().failure is None

@@ -1,6 +1,7 @@
 """Starts an engine from settings: opens the model, warms its programs, puts the prompt cache and the thread around it."""
 
 import logging
+import sys
 from dataclasses import dataclass
 
 import jax
@@ -94,7 +95,8 @@ def running_engine(settings: WorkerSettings, model: Model, warm: WarmEngine) -> 
         warm.executor,
         warm.warmed,
         EngineSettings(
-            queue=limits,
+            # The runner decides on admission: it knows what has arrived since the last iteration.
+            queue=QueueLimits(max_requests=sys.maxsize),
             speculation=SpeculationLimits(
                 settings.speculative_tokens, settings.speculation_disable_above_batch
             ),

@@ -234,9 +234,16 @@ class EngineRunner:
                 )
             )
             if not verdict.admitted:
-                raise RuntimeError(f"the batch refused an admitted request: {verdict.reason}")
+                self._refuse(request.id)
         for request_id in cancels:
             self._batch.cancel(request_id)
+
+    def _refuse(self, request_id: RequestId) -> None:
+        """End a request that the batch does not take after all; the others go on."""
+        with self._lock:
+            held = self._held.pop(request_id, None)
+        if held is not None:
+            held.listener(Progress(request_id, (), self._clock(), finish=FinishReason.ERROR))
 
     def _iterate(self) -> None:
         started = self._clock()
