@@ -52,6 +52,24 @@ def test_a_deployment_that_was_paused_by_hand_takes_the_next_edit_of_the_tier(k8
     wait_ready(k8s)
 
 
+def test_a_field_by_hand_that_shuts_ours_out_is_taken_away(k8s: Kubernetes) -> None:
+    apply_ready(k8s, tier(rollout={"strategy": "Recreate"}))
+    k8s.patch("PodDisruptionBudget", NAME, {"spec": {"maxUnavailable": None, "minAvailable": 1}})
+    k8s.patch("Deployment", NAME, {"spec": {"strategy": {"type": "RollingUpdate"}}})
+
+    def restored() -> bool:
+        budget = k8s.must_get("PodDisruptionBudget", NAME)["spec"]
+        strategy = k8s.must_get("Deployment", NAME)["spec"]["strategy"]
+        return (
+            "minAvailable" not in budget
+            and budget["maxUnavailable"] == 1
+            and strategy == {"type": "Recreate"}
+        )
+
+    eventually(restored, "both are as they were")
+    wait_ready(k8s)
+
+
 def test_fields_that_were_edited_or_removed_by_hand_come_back(k8s: Kubernetes) -> None:
     apply_ready(k8s, tier())
     service = k8s.must_get("Service", NAME)

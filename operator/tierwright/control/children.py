@@ -20,6 +20,7 @@ from tierwright.control.apply_plan import (
     stamped,
 )
 from tierwright.control.containment import differences
+from tierwright.control.one_of import displacing_patch
 from tierwright.control.problems import problem_of
 from tierwright.desired.bundle import OWNED_KINDS, Bundle
 from tierwright.kube.errors import ApiError, KubeError, Verdict
@@ -30,6 +31,7 @@ from tierwright.observe.store import Store
 from tierwright.telemetry.metrics import Metrics
 
 _CONFLICT_STATUS: Final = 409
+_INVALID_STATUS: Final = 422
 _MOST_IN_A_ROW: Final = 6
 _ROW: Final = timedelta(minutes=1)
 """A manifest that had to be applied this often within this time is being fought over, by whoever undoes it later."""
@@ -256,9 +258,7 @@ class ChildApplier:
         desired = (
             scaler.with_due_replicas(task.desired, live, task.replicas) if task.is_workload else task.desired
         )
-        live = await self._client.apply(
-            _for_that_very_object(desired, plan.uid), manager=scaler.CHILDREN_MANAGER
-        )
+        live = await self._send(ref, desired, live, plan.uid)
         self._metrics.applies.labels(ref.kind.kind, plan.action.lower()).inc()
         memory.note_apply(ref, task.digest, task.now)
         self._store.put(ref.kind, live)
@@ -269,6 +269,19 @@ class ChildApplier:
         else:
             memory.uncorrected.pop(ref, None)
         return live
+
+    async def _send(self, ref: ObjectRef, desired: Object, live: Object | None, uid: str | None) -> Object:
+        """Applies the manifest to that very object; a field that shuts ours out is taken away first."""
+        manifest = _for_that_very_object(desired, uid)
+        try:
+            return await self._client.apply(manifest, manager=scaler.CHILDREN_MANAGER)
+        except ApiError as error:
+            patch = displacing_patch(desired, live) if live is not None else None
+            if error.status != _INVALID_STATUS or patch is None:
+                raise
+        body = {**patch, "metadata": {"uid": uid}}
+        await self._client.patch(ref, body, manager=scaler.CHILDREN_MANAGER)
+        return await self._client.apply(manifest, manager=scaler.CHILDREN_MANAGER)
 
 
 def _manifests(bundle: Bundle) -> Iterator[tuple[Object, bool]]:
