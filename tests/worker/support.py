@@ -64,14 +64,15 @@ def bench(
     lengths: tuple[int, ...] = (),
     folder: Path | None = None,
     page_tokens: int = 0,
+    dtype: str = "float32",
 ) -> Bench:
-    """A warmed executor; its programs are kept in `folder`."""
+    """A warmed executor; its programs are kept in `folder`. `dtype`: that of the parameters, keys and values alike."""
     shapes = plan_shapes(
         slots=slots, max_context=max_context, draft_tokens=draft_tokens, length_buckets=lengths
     )
-    executor = Executor(config, parameters, shapes, page_tokens=page_tokens)
-    store = ProgramStore(folder, key=f"{config}{shapes}float32{page_tokens}{environment_key()}")
-    return Bench(executor, warm_up(executor, store, require_exact=True))
+    executor = Executor(config, parameters, shapes, page_tokens=page_tokens, kv_dtype=dtype)
+    store = ProgramStore(folder, key=f"{config}{shapes}{dtype}{page_tokens}{environment_key()}")
+    return Bench(executor, warm_up(executor, store, require_exact=dtype == "float32"))
 
 
 def random_model(name: str, folder: Path, dtype: str = "float32") -> tuple[ModelConfig, Parameters]:

@@ -7,8 +7,9 @@ import numpy.typing as npt
 import pytest
 
 from dev.worker.models import RANDOM_MODELS
-from tests.worker.support import Bench, bench, random_model
+from tests.worker.support import Bench, bench, greedy, random_model, run, texts
 from tierwright_worker.engine.executor import Executor
+from tierwright_worker.engine.sequence import Request
 
 COUNT = 9
 SHAPES = [(1, 128), (3, 128), (5, 128), (9, 128), (1, 256), (9, 256)]
@@ -80,6 +81,16 @@ def test_a_model_whose_shapes_disagree_is_served_with_one_shape(
     machine = bench(config, parameters, slots=1, max_context=128, draft_tokens=8)
     assert not machine.warmed.exact
     assert machine.warmed.step_rows == (9,)
+
+
+def test_bfloat16_keeps_its_shapes_though_their_roundings_may_differ(tmp_path: Path) -> None:
+    config, parameters = random_model("qwen2", tmp_path, "bfloat16")
+    machine = bench(config, parameters, slots=1, max_context=128, draft_tokens=4, dtype="bfloat16")
+    assert machine.warmed.step_rows == (1, 3, 5)
+    assert machine.executor.programs()[0].arguments[1].keys[0].dtype == "bfloat16"
+    loop = tuple(range(3, 9)) * 8
+    request = Request("a", loop, greedy(40))
+    assert len(texts(run(machine.engine(draft_tokens=4), [request]))["a"]) == 40
 
 
 def _plain(rows: object, weight: object, bias: object) -> object:

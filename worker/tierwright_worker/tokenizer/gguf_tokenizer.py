@@ -7,7 +7,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from tokenizers.processors import TemplateProcessing
 
-from tierwright_worker.errors import CorruptModelError, UnsupportedModelError
+from tierwright_worker.errors import CorruptModelError, UnsupportedModelError, WorkerError
 
 # How words are cut before merging; facts of the models' own tokenizers, named in GGUF by `tokenizer.ggml.pre`.
 _CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -57,7 +57,9 @@ def tokenizer_from_gguf(metadata: Metadata, *, where: str) -> TokenizerFiles:
         ]
         tokenizer.add_special_tokens([token for token in special if token.special])
         tokenizer.add_tokens([token for token in special if not token.special])
-    except (ValueError, TypeError, KeyError) as error:
+    except WorkerError:
+        raise
+    except Exception as error:  # the library raises bare Exception for whatever it does not like
         raise CorruptModelError(f"{where}: the tokenizer's data are damaged: {error}") from error
     if tokenizer.get_vocab_size() != len(tokens):
         raise CorruptModelError(
