@@ -72,8 +72,3 @@ def parameter_shapes(config: ModelConfig, dtype: Any) -> Parameters:
         norm=vector(hidden),
         head=weight(hidden, config.vocab_size),
     )
-
-
-def parameter_bytes(parameters: Parameters) -> int:
-    """Bytes of all arrays."""
-    return sum(int(leaf.nbytes) for leaf in jax.tree_util.tree_leaves(parameters))

@@ -1,6 +1,5 @@
 """A source of named tensors, whatever the file format; names are those of Hugging Face's Llama checkpoints."""
 
-from collections.abc import Iterator
 from typing import Any, Protocol
 
 import ml_dtypes
@@ -27,9 +26,3 @@ class TensorSource(Protocol):
     def where(self) -> str:
         """The file or folder, for messages."""
         ...
-
-
-def layer_names(layers: int) -> Iterator[str]:
-    """The prefixes of a model's layers."""
-    for index in range(layers):
-        yield f"model.layers.{index}."
