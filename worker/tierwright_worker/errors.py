@@ -1,4 +1,4 @@
-"""Every way in which the worker fails to start or dies, each with its own exit status (documented in docs/reference/worker.md)."""
+"""Every way in which the worker fails to start or dies, each with its own exit status (table in worker/README.md)."""
 
 
 class WorkerError(Exception):

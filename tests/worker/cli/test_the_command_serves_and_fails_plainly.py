@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.worker.support import random_model
+from tierwright_worker.errors import WorkerError
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORD = ROOT / "tests" / "worker" / "parity" / "records" / "smollm2.json.gz"
@@ -123,3 +124,12 @@ def test_a_model_that_cannot_be_served_is_one_line_and_its_exit_status(tmp_path:
             assert process.returncode == exit_status
             assert errors.splitlines()[-1].startswith("tierwright-worker: ")
             assert says in errors.splitlines()[-1]
+
+
+def test_every_exit_status_is_documented() -> None:
+    page = (ROOT / "worker" / "README.md").read_text(encoding="utf-8")
+    kinds = WorkerError.__subclasses__()
+    assert len(kinds) >= 7
+    assert len({kind.exit_status for kind in kinds}) == len(kinds)
+    for kind in kinds:
+        assert f"| {kind.exit_status} |" in page, kind.__name__
