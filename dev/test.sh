@@ -8,7 +8,7 @@ bash dev/test_worker.sh
 echo '== what the cluster tests need'
 python -m dev.cluster prepare
 echo '== integration tests: control plane and kwok'
-python -m pytest -q --durations=10 tests/integration
+python -m pytest -q -n 2 --dist loadfile --durations=10 tests/integration
 if python -m dev.cluster can-run-nodes; then
   echo '== end-to-end tests: real nodes'
   python -m pytest -q --durations=10 tests/e2e

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=.venv-worker/bin
-[ -e .venv-worker/.stamp ] || bash dev/worker_venv.sh
+[ .venv-worker/.stamp -nt requirements/worker-test.txt ] && [ .venv-worker/.stamp -nt requirements/worker-model.txt ] || bash dev/worker_venv.sh
 step() { printf '== %s\n' "$1"; }
 step format; "$bin/ruff" format --check -q worker tests/worker dev/worker
 step lint; "$bin/ruff" check -q worker tests/worker dev/worker

@@ -29,6 +29,12 @@ PRINTER_COLUMNS: Final[tuple[Mapping[str, object], ...]] = (
         "description": "Ready replicas over those wanted.",
     },
     {
+        "name": "Reason",
+        "type": "string",
+        "jsonPath": '.status.conditions[?(@.type=="Ready")].reason',
+        "description": "Why the tier is ready or not.",
+    },
+    {
         "name": "TTFT p95",
         "type": "string",
         "jsonPath": ".status.latency.timeToFirstTokenP95",
@@ -59,13 +65,6 @@ PRINTER_COLUMNS: Final[tuple[Mapping[str, object], ...]] = (
         "priority": 1,
         "jsonPath": ".spec.engine.type",
         "description": "Engine that serves the model.",
-    },
-    {
-        "name": "Reason",
-        "type": "string",
-        "priority": 1,
-        "jsonPath": '.status.conditions[?(@.type=="Ready")].reason',
-        "description": "Why the tier is ready or not.",
     },
     {
         "name": "Age",

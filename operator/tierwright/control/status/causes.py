@@ -114,7 +114,11 @@ def causes(snapshot: Snapshot) -> tuple[Finding, ...]:
 
 def joined(findings: Iterable[Finding]) -> str:
     """The words of the most important findings in one message."""
-    messages = list(dict.fromkeys(finding.message for finding in findings))
+    messages: list[str] = []
+    for finding in findings:
+        words = finding.message.removesuffix(".")
+        if not any(words in earlier for earlier in messages):
+            messages.append(words)
     return ". Also: ".join(messages[:_ENOUGH])
 
 

@@ -49,10 +49,12 @@ def download_failed(snapshot: Snapshot) -> Finding | None:
 
 
 def engine_crashed(snapshot: Snapshot) -> Finding | None:
-    """The engine ends by itself, or its liveness probe fails."""
+    """The engine ends by itself, or its liveness probe fails; ends that another cause tells of are left to it."""
     for pod, container, ended in _broken(snapshot):
-        words = _ended(pod, container, ended)
         stopped = _stopped_by_kubelet(snapshot, pod, container, ended)
+        if ended.reason == "OOMKilled" or container.name == FETCH_CONTAINER or _STARTUP_PROBE.search(stopped):
+            continue
+        words = _ended(pod, container, ended)
         if _LIVENESS_PROBE.search(stopped):
             words = f"{words}; {stopped}"
         return Finding(Reason.ENGINE_CRASHED, words)

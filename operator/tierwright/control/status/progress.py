@@ -29,7 +29,11 @@ def stalled(snapshot: Snapshot, found: tuple[Finding, ...]) -> Draft:
         return Draft("True", reason, words)
     if is_settled(snapshot):
         return Draft("False", Reason.SETTLED, "nothing stands in the way")
-    return Draft("False", Reason.PROGRESSING, "no cause that waiting cannot mend")
+    return Draft(
+        "False",
+        Reason.PROGRESSING,
+        "this may still come right without an edit of the tier; Ready says what it waits for",
+    )
 
 
 def reconciling(snapshot: Snapshot, found: tuple[Finding, ...]) -> Draft:
