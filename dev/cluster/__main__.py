@@ -153,6 +153,11 @@ def _describe(running: cluster.Cluster) -> None:
         print(f"  {item['metadata']['name']:<28} {'Ready' if is_ready(item) else 'NotReady'}")
     if len(items) > 20:
         print(f"  and {len(items) - 20} more")
+    if running.nodes == "kwok":
+        print(
+            "pods are played here, nothing runs in them: start the operator beside (`.venv/bin/tierwright operator`),"
+        )
+        print("or take real nodes (`make cluster-up NODES=real`)")
 
 
 def _name(text: str) -> str:
@@ -163,7 +168,7 @@ def _name(text: str) -> str:
 
 
 def _command(word: str, name: str) -> str:
-    return f"python -m dev.cluster {word}" + ("" if name == _DEFAULT_NAME else f" --name {name}")
+    return f".venv/bin/python -m dev.cluster {word}" + ("" if name == _DEFAULT_NAME else f" --name {name}")
 
 
 def _parser() -> argparse.ArgumentParser:

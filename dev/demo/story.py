@@ -248,4 +248,4 @@ def _say_how_to_look_around(console: Console, kubeconfig: Path) -> None:
     console.say(f"kubectl -n {NAME} describe itier llama-fast")
     console.say(f"kubectl -n {NAME} scale itier llama-standard --replicas=2")
     console.say(f"kubectl -n {SYSTEM} logs deployment/tierwright-operator -f")
-    console.say(f"python -m dev.cluster down --name {NAME}     # when you are done")
+    console.say(f".venv/bin/python -m dev.cluster down --name {NAME}     # when you are done")
