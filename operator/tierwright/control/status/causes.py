@@ -116,10 +116,10 @@ def joined(findings: Iterable[Finding]) -> str:
     """The words of the most important findings in one message."""
     messages: list[str] = []
     for finding in findings:
-        words = finding.message.removesuffix(".")
-        if not any(words in earlier for earlier in messages):
-            messages.append(words)
-    return ". Also: ".join(messages[:_ENOUGH])
+        if not any(finding.message in earlier for earlier in messages):
+            messages.append(finding.message)
+    *others, last = messages[:_ENOUGH] or [""]
+    return ". Also: ".join([*(words.removesuffix(".") for words in others), last])
 
 
 def _missing_reference(snapshot: Snapshot, reason: Reason, pattern: re.Pattern[str]) -> Finding | None:
