@@ -5,7 +5,7 @@ from html import escape
 
 from dev.demo.chat import Speed
 
-WIDTH = 860
+WIDTH = 940
 CHART_TOP, CHART_HEIGHT, LEFT = 64, 190, 70
 COLOURS = {"fast": "#0f766e", "standard": "#b45309"}
 MONO = "ui-monospace, SFMono-Regular, Menlo, monospace"
