@@ -14,7 +14,7 @@ COPY requirements.txt ./
 # COPY commented.txt /
 COPY --chown=1:1 src/ \\
      extra.txt /app/
-RUN --mount=type=bind,source=only-mounted,target=/m --mount=type=cache,target=/root/.cache true
+RUN --mount=type=bind,source=only-mounted,target=/m --mount=type=cache,target=/var/cache/pip true
 FROM ${PYTHON_IMAGE}
 COPY --from=build /app /app
 ADD https://example.com/file /file
