@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import yaml
 
-from dev.cluster import tools
+from dev.cluster.programs import tools
 from tierwright.api.crd import crd_yaml
 from tierwright.control.rbac import EDIT, PERMISSIONS, VIEW, Permission, policy_rules
 

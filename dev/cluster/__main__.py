@@ -8,11 +8,15 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from dev.cluster import build, cluster, given, images, node_requirements, paths, processes, source, tools
+from dev.cluster import cluster, given, paths
 from dev.cluster.api import Api, ApiError
-from dev.cluster.base_image import ensure_base_images
 from dev.cluster.failures import FAILURES
-from dev.cluster.readiness import is_ready
+from dev.cluster.images import image as images
+from dev.cluster.images.base_image import ensure_base_images
+from dev.cluster.machine import processes
+from dev.cluster.nodes import requirements as node_requirements
+from dev.cluster.nodes.readiness import is_ready
+from dev.cluster.programs import build, source, tools
 
 _DEFAULT_NAME = "dev"
 _EXPECTED = (*FAILURES, LookupError, ValueError, OSError)
@@ -100,7 +104,7 @@ def _image(arguments: argparse.Namespace) -> images.Image:
     )
     if not built:
         raise LookupError(
-            f"image {reference} was not built here; build it first (dev.cluster.images.build_image), or give "
+            f"image {reference} was not built here; build it first (dev.cluster.images.image.build_image), or give "
             f"--archive FILE as written by: docker save {arguments.image}"
         )
     return images.Image(reference, built[-1])

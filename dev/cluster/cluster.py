@@ -15,28 +15,23 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from dev.cluster import (
-    control_plane,
-    given,
-    kwok,
-    launch,
-    network,
-    node_leftovers,
-    node_requirements,
-    paths,
-    processes,
-    provisioner,
-    source,
-    tools,
-    wrappers,
-)
+from dev.cluster import given, paths, wrappers
 from dev.cluster.api import Api
-from dev.cluster.base_image import ensure_base_images
-from dev.cluster.control_plane import ControlPlane
-from dev.cluster.locks import locked
-from dev.cluster.nodes import NodesError, start_real_nodes
-from dev.cluster.pools import POOLS
-from dev.cluster.processes import ComponentError, Process
+from dev.cluster.control_plane import launch
+from dev.cluster.control_plane import plane as control_plane
+from dev.cluster.control_plane.plane import ControlPlane
+from dev.cluster.images.base_image import ensure_base_images
+from dev.cluster.kwok import nodes as kwok
+from dev.cluster.machine import processes
+from dev.cluster.machine.locks import locked
+from dev.cluster.machine.processes import ComponentError, Process
+from dev.cluster.network import host_network as network
+from dev.cluster.nodes import leftovers as node_leftovers
+from dev.cluster.nodes import requirements as node_requirements
+from dev.cluster.nodes.pools import POOLS
+from dev.cluster.nodes.real_nodes import NodesError, start_real_nodes
+from dev.cluster.programs import source, tools
+from dev.cluster.volumes import provisioner
 
 Nodes = Literal["kwok", "real", "none"]
 Progress = Callable[[str], None]

@@ -2,7 +2,12 @@
 
 from typing import Final
 
-from dev.cluster import build, buildah, containerd, network, nodes, packages, processes, source
+from dev.cluster.images import buildah
+from dev.cluster.machine import processes
+from dev.cluster.network import host_network as network
+from dev.cluster.nodes import containerd
+from dev.cluster.nodes import real_nodes as nodes
+from dev.cluster.programs import build, packages, source
 
 FAILURES: Final = (
     processes.ComponentError,

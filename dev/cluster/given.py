@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dev.cluster import paths, tools
+from dev.cluster import paths
+from dev.cluster.programs import tools
 
 _ANSWER_S = 10
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from openai import OpenAIError
 
 from dev.cluster.failures import FAILURES
-from dev.cluster.node_requirements import missing_requirements
+from dev.cluster.nodes.requirements import missing_requirements
 from dev.demo import story
 from dev.demo.console import Console
 from dev.demo.kubectl import CommandError

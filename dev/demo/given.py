@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import yaml
 
-from dev.cluster import given, tools
+from dev.cluster import given
+from dev.cluster.programs import tools
 from dev.demo.console import Console
 from dev.demo.kubectl import CommandError, Tools
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from dev.cluster import cluster as clusters
-from dev.cluster.images import Image, build_image, load_image
+from dev.cluster.images.image import Image, build_image, load_image
 from dev.demo import chat
 from dev.demo.console import Console
 from dev.demo.kubectl import CommandError, Tools

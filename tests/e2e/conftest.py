@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from dev.cluster import cluster as clusters
-from dev.cluster.node_requirements import missing_requirements
+from dev.cluster.nodes.requirements import missing_requirements
 from tests.e2e.installation import Installation, images_in_nodes, installed
 from tests.e2e.machine import real_nodes
 from tests.e2e.real_cluster import RealCluster

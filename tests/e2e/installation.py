@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dev.cluster import cluster as clusters
-from dev.cluster.images import build_image, load_image
+from dev.cluster.images.image import build_image, load_image
 from dev.demo.kubectl import Tools
 from tests.e2e.real_cluster import RealCluster
 from tests.support.kubernetes import Kubernetes

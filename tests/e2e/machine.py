@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dev.cluster import cluster as clusters
-from dev.cluster import processes
-from dev.cluster.buildah import storage_dir
-from dev.cluster.cgroups import hierarchies
 from dev.cluster.cluster import Cluster
-from dev.cluster.mounts import mounts_below
-from dev.cluster.network import NetworkError, foreign_tables, read_sysctl
+from dev.cluster.images.buildah import storage_dir
+from dev.cluster.machine import processes
+from dev.cluster.machine.cgroups import hierarchies
+from dev.cluster.machine.mounts import mounts_below
+from dev.cluster.network.host_network import NetworkError, foreign_tables, read_sysctl
 from tests.support.waiting import eventually
 
 _SYSCTLS = (

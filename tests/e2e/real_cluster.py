@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dev.cluster.images import build_image, load_image
+from dev.cluster.images.image import build_image, load_image
 from tests.support.kubernetes import Kubernetes
 from tests.support.waiting import eventually
 

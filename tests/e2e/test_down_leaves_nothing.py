@@ -7,9 +7,10 @@ import signal
 import pytest
 
 from dev.cluster import cluster as clusters
-from dev.cluster import paths, processes
-from dev.cluster.cgroups import processes as processes_in_cgroups
-from dev.cluster.network import load_network
+from dev.cluster import paths
+from dev.cluster.machine import processes
+from dev.cluster.machine.cgroups import processes as processes_in_cgroups
+from dev.cluster.network.host_network import load_network
 from tests.e2e.machine import processes_of, real_nodes, snapshot, wait_until_free
 from tests.e2e.real_cluster import RealCluster, claim, probe_pod, ready
 from tests.support.kubernetes import Kubernetes

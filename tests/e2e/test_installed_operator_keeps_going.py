@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dev.cluster.pools import FAST
+from dev.cluster.nodes.pools import FAST
 from tests.e2e.installation import (
     OPERATOR_USER,
     SYSTEM,

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from dev.cluster import buildah
-from dev.cluster.images import build_image
-from dev.cluster.mounts import mounts_below
-from dev.cluster.network import NetworkError, load_network, prepare_network, read_sysctl
-from dev.cluster.nodes import stop_leftovers
-from dev.cluster.pools import FAST, POOLS
+from dev.cluster.images import buildah
+from dev.cluster.images.image import build_image
+from dev.cluster.machine.mounts import mounts_below
+from dev.cluster.network.host_network import NetworkError, load_network, prepare_network, read_sysctl
+from dev.cluster.nodes.pools import FAST, POOLS
+from dev.cluster.nodes.real_nodes import stop_leftovers
 from tests.e2e.machine import snapshot
 from tests.e2e.real_cluster import (
     PROBE_IMAGE,

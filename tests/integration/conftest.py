@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from dev.cluster import kwok
-from dev.cluster.pools import Pool, Taint
+from dev.cluster.kwok import nodes as kwok
+from dev.cluster.nodes.pools import Pool, Taint
 from tests.support.kubernetes import Kubernetes
 from tests.support.waiting import eventually
 

@@ -14,9 +14,13 @@ from typing import Any
 import pytest
 
 from dev.cluster import cluster as clusters
-from dev.cluster import given, kwok, launch, paths, processes, source
+from dev.cluster import given, paths
 from dev.cluster.cluster import Cluster
-from dev.cluster.pools import CPU
+from dev.cluster.control_plane import launch
+from dev.cluster.kwok import nodes as kwok
+from dev.cluster.machine import processes
+from dev.cluster.nodes.pools import CPU
+from dev.cluster.programs import source
 from tests.support.kubernetes import Kubernetes, Object, mutations
 from tests.support.waiting import eventually
 

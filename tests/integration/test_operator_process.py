@@ -203,7 +203,8 @@ def test_a_restart_of_the_api_server_is_survived(
 
 
 def restart_api_server(own: Cluster) -> None:
-    from dev.cluster import launch, processes
+    from dev.cluster.control_plane import launch
+    from dev.cluster.machine import processes
 
     assert own.plane is not None
     (server,) = [each for each in clusters.daemons(own.name) if each.name == "kube-apiserver"]

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from dev.cluster import cluster as clusters
-from dev.cluster import kwok
 from dev.cluster.cluster import Cluster
-from dev.cluster.pools import FAST
+from dev.cluster.kwok import nodes as kwok
+from dev.cluster.nodes.pools import FAST
 from tests.integration.live import Object, behaving, tier, wait_condition, wait_ready
 from tests.integration.test_reconcile_replicas import AUTO, autoscaler
 from tests.support.activity import wait_resyncs, writes

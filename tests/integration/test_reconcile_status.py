@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from dev.cluster.kwok import set_node_ready
+from dev.cluster.kwok.nodes import set_node_ready
 from tests.integration.live import (
     NAME,
     Object,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dev.cluster.context_digest import copied_sources
+from dev.cluster.images.context_digest import copied_sources
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "Dockerfile").read_text(encoding="utf-8")

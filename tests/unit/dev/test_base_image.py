@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from dev.cluster.base_image import Debian, host_debian, python_dockerfile
-from dev.cluster.host_python import HostPython, rank
+from dev.cluster.images.base_image import Debian, host_debian, python_dockerfile
+from dev.cluster.images.host_python import HostPython, rank
 
 
 def python(*version: int) -> HostPython:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dev.cluster import build
+from dev.cluster.programs import build
 from dev.cluster.progress import Progress
 
 

@@ -10,11 +10,15 @@ from typing import Any
 import pytest
 import yaml
 
-from dev.cluster import control_plane, kwok, launch, locks, wrappers
+from dev.cluster import wrappers
 from dev.cluster.api import Api
-from dev.cluster.control_plane import ControlPlane
-from dev.cluster.pki import create_authority
-from dev.cluster.pools import FAST, POOLS
+from dev.cluster.control_plane import launch
+from dev.cluster.control_plane import plane as control_plane
+from dev.cluster.control_plane.pki import create_authority
+from dev.cluster.control_plane.plane import ControlPlane
+from dev.cluster.kwok import nodes as kwok
+from dev.cluster.machine import locks
+from dev.cluster.nodes.pools import FAST, POOLS
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import pkgutil
 import pytest
 
 import dev.cluster
-from dev.cluster.buildah import BuildError
 from dev.cluster.failures import FAILURES
+from dev.cluster.images.buildah import BuildError
 from dev.demo import __main__ as demo
 from dev.demo import story
 
@@ -16,9 +16,9 @@ TOLD_BY_THEIR_CALLERS = {"NoFreeSubnetError"}
 
 def test_every_failure_of_the_cluster_is_listed() -> None:
     modules = [
-        importlib.import_module(f"dev.cluster.{found.name}")
-        for found in pkgutil.iter_modules(dev.cluster.__path__)
-        if found.name != "__main__"
+        importlib.import_module(found.name)
+        for found in pkgutil.walk_packages(dev.cluster.__path__, "dev.cluster.")
+        if not found.name.endswith(".__main__")
     ]
     raised = {
         each

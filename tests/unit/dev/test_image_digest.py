@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dev.cluster.context_digest import context_files, copied_sources, image_digest
+from dev.cluster.images.context_digest import context_files, copied_sources, image_digest
 
 DOCKERFILE = """\
 ARG PYTHON_IMAGE=python:3.12-slim

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dev.cluster.images import full_reference, pip_config
+from dev.cluster.images.image import full_reference, pip_config
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from dev.cluster.cgroups import hierarchies
-from dev.cluster.mounts import mounts_below, remove_tree
+from dev.cluster.machine.cgroups import hierarchies
+from dev.cluster.machine.mounts import mounts_below, remove_tree
 
 MOUNTS = """\
 proc /proc proc rw 0 0

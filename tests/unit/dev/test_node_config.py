@@ -4,7 +4,8 @@ import json
 import tomllib
 from pathlib import Path
 
-from dev.cluster.node_config import (
+from dev.cluster.network.subnets import choose
+from dev.cluster.nodes.node_config import (
     NodeFiles,
     cni_conflist,
     containerd_toml,
@@ -13,8 +14,7 @@ from dev.cluster.node_config import (
     kubelet_argv,
     kubelet_config,
 )
-from dev.cluster.pools import FAST, STANDARD, Pool
-from dev.cluster.subnets import choose
+from dev.cluster.nodes.pools import FAST, STANDARD, Pool
 
 PLAN = choose("cluster", ["10.0.0.0/8"])
 ONE = NodeFiles(Path("/run dir/n/standard-1"), Path("/cache/nodes/standard-1"))

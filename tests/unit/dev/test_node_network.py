@@ -1,7 +1,7 @@
 """Firewall rules of the nodes' network, and who else is on the machine."""
 
-from dev.cluster.network import firewall, foreign_tables, hairpin_rule
-from dev.cluster.subnets import choose
+from dev.cluster.network.host_network import firewall, foreign_tables, hairpin_rule
+from dev.cluster.network.subnets import choose
 
 PLAN = choose("cluster", ["10.0.0.0/8"])  # so 172.16.0.0/16
 

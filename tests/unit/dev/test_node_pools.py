@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from dev.cluster.pools import FAST, INF2, POOLS, STANDARD, Pool, pool
+from dev.cluster.nodes.pools import FAST, INF2, POOLS, STANDARD, Pool, pool
 
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 

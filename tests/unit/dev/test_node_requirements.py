@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dev.cluster import node_requirements
-from dev.cluster.node_requirements import apt_command, install_missing_programs, missing_requirements
-from dev.cluster.system_path import system_path
+from dev.cluster.machine.system_path import system_path
+from dev.cluster.nodes import requirements as node_requirements
+from dev.cluster.nodes.requirements import apt_command, install_missing_programs, missing_requirements
 
 
 def test_only_packages_of_programs_that_are_lacking_are_installed_each_once() -> None:

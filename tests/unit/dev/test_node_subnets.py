@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dev.cluster.subnets import MAX_NODES, NoFreeSubnetError, choose, tag_of
+from dev.cluster.network.subnets import MAX_NODES, NoFreeSubnetError, choose, tag_of
 
 
 @given(

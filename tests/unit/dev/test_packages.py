@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dev.cluster import golang, packages, tools
-from dev.cluster.packages import PackageError
-from dev.cluster.versions import Version
+from dev.cluster.programs import golang, packages, tools
+from dev.cluster.programs.packages import PackageError
+from dev.cluster.programs.versions import Version
 
 LOCKED = """# generated
 first==1.0 \\

@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.x509.oid import NameOID
 
-from dev.cluster.pki import Authority, create_authority
+from dev.cluster.control_plane.pki import Authority, create_authority
 
 
 @pytest.fixture

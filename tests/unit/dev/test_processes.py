@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from dev.cluster import processes
-from dev.cluster.processes import ComponentError
+from dev.cluster.machine import processes
+from dev.cluster.machine.processes import ComponentError
 
 SLEEP = shutil.which("sleep") or "/bin/sleep"
 SHELL = shutil.which("sh") or "/bin/sh"
@@ -75,7 +75,7 @@ def test_the_second_daemon_of_a_name_is_refused_while_the_first_runs(run_dir: Pa
 
 def test_a_daemon_outlives_the_process_that_started_it(run_dir: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from dev.cluster import processes;"
+        "import sys; from pathlib import Path; from dev.cluster.machine import processes;"
         f"processes.start(Path({str(run_dir)!r}), 'sleeper', [{SLEEP!r}, '600'])"
     )
     root = Path(__file__).parents[3]

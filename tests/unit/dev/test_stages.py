@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dev.cluster import stages
+from dev.cluster.kwok import stages
 
 
 def rendered() -> list[dict[str, Any]]:

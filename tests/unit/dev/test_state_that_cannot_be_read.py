@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dev.cluster import cluster, control_plane, paths, processes
+from dev.cluster import cluster, paths
 from dev.cluster.__main__ import main
+from dev.cluster.control_plane import plane as control_plane
+from dev.cluster.machine import processes
 
 STATE = {"kubeconfig": "/k", "version": "v1.36.3", "nodes": "none"}
 BROKEN = ["", "{", "[]", "{}", "5", '{"kubeconfig": 5, "version": "v1", "nodes": "none"}']

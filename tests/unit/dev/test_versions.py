@@ -2,8 +2,8 @@
 
 import pytest
 
-from dev.cluster.source import disagreement
-from dev.cluster.versions import Version, parse, within_one_minor
+from dev.cluster.programs.source import disagreement
+from dev.cluster.programs.versions import Version, parse, within_one_minor
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,16 @@ from typing import Any
 
 import pytest
 
-from dev.cluster.volumes import PROVISIONER, Action, Create, Delete, Grow, decide, quantity, storage_classes
+from dev.cluster.volumes.claims import (
+    PROVISIONER,
+    Action,
+    Create,
+    Delete,
+    Grow,
+    decide,
+    quantity,
+    storage_classes,
+)
 
 ROOT = Path("/volumes")
 Object = dict[str, Any]

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from dev.cluster.context_digest import context_files, copied_sources
+from dev.cluster.images.context_digest import context_files, copied_sources
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "dev/engine_sim/Dockerfile").read_text(encoding="utf-8")

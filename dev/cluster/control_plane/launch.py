@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from dev.cluster import processes
 from dev.cluster.api import Api, ApiError
-from dev.cluster.control_plane import ADMIN, ADMIN_GROUP, LOOPBACK, SERVICE_CIDR, ControlPlane
-from dev.cluster.pki import KeyPair, create_authority
-from dev.cluster.processes import ComponentError, Process
+from dev.cluster.control_plane.pki import KeyPair, create_authority
+from dev.cluster.control_plane.plane import ADMIN, ADMIN_GROUP, LOOPBACK, SERVICE_CIDR, ControlPlane
+from dev.cluster.machine import processes
+from dev.cluster.machine.processes import ComponentError, Process
 
 READY_DEADLINE_S = 120.0
 _PORTS = ("etcd", "etcd-peer", "kube-apiserver", "kube-controller-manager", "kube-scheduler")

@@ -6,7 +6,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from dev.cluster.system_path import environment
+from dev.cluster.machine.system_path import environment
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
 

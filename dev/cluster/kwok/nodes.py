@@ -24,12 +24,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dev.cluster import processes, stages
 from dev.cluster.api import MERGE_PATCH, STRATEGIC_PATCH, Api, ApiError
-from dev.cluster.control_plane import ADMIN_GROUP, ControlPlane
-from dev.cluster.pools import POOLS, Pool
-from dev.cluster.processes import Process
-from dev.cluster.readiness import is_ready, takes_pods
+from dev.cluster.control_plane.plane import ADMIN_GROUP, ControlPlane
+from dev.cluster.kwok import stages
+from dev.cluster.machine import processes
+from dev.cluster.machine.processes import Process
+from dev.cluster.nodes.pools import POOLS, Pool
+from dev.cluster.nodes.readiness import is_ready, takes_pods
 
 NAME = "kwok"
 FAKE_NODE = {"kwok.x-k8s.io/node": "fake"}

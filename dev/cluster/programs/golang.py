@@ -8,8 +8,8 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from dev.cluster import packages
-from dev.cluster.versions import Version, parse
+from dev.cluster.programs import packages
+from dev.cluster.programs.versions import Version, parse
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dev.cluster import buildah, nodes, paths
-from dev.cluster.base_image import ensure_base_images
-from dev.cluster.context_digest import image_digest
+from dev.cluster import paths
+from dev.cluster.images import buildah
+from dev.cluster.images.base_image import ensure_base_images
+from dev.cluster.images.context_digest import image_digest
+from dev.cluster.nodes import real_nodes as nodes
 
 _BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",

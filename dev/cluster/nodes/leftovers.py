@@ -9,10 +9,12 @@ import json
 import re
 from pathlib import Path
 
-from dev.cluster import cgroups, network, paths, processes
-from dev.cluster.containerd import Containerd
-from dev.cluster.mounts import remove_tree, unmount_below
-from dev.cluster.node_config import NodeFiles
+from dev.cluster import paths
+from dev.cluster.machine import cgroups, processes
+from dev.cluster.machine.mounts import remove_tree, unmount_below
+from dev.cluster.network import host_network as network
+from dev.cluster.nodes.containerd import Containerd
+from dev.cluster.nodes.node_config import NodeFiles
 
 STATE = "nodes.json"
 _OWN_NAMES = re.compile(r"(kubelet|kube-proxy|coredns|volume-provisioner)(-.+)?")

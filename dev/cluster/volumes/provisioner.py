@@ -1,7 +1,7 @@
 """The volume provisioner of a local cluster: a daemon that makes, grows and deletes hostPath volumes.
 
-`volumes.py` decides; this acts. Where nodes are kwok's only the objects matter, and the same code serves.
-Run as `python -m dev.cluster.provisioner KUBECONFIG FOLDER`.
+`claims.py` decides; this acts. Where nodes are kwok's only the objects matter, and the same code serves.
+Run as `python -m dev.cluster.volumes.provisioner KUBECONFIG FOLDER`.
 """
 
 import http.client
@@ -11,11 +11,12 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dev.cluster import grants, processes
 from dev.cluster.api import MERGE_PATCH, Api, ApiError
-from dev.cluster.control_plane import ControlPlane
-from dev.cluster.processes import Process
-from dev.cluster.volumes import Action, Create, Delete, Grow, decide, storage_classes
+from dev.cluster.control_plane import grants
+from dev.cluster.control_plane.plane import ControlPlane
+from dev.cluster.machine import processes
+from dev.cluster.machine.processes import Process
+from dev.cluster.volumes.claims import Action, Create, Delete, Grow, decide, storage_classes
 
 NAME = "volume-provisioner"
 _USER = "tierwright-dev:volume-provisioner"
@@ -47,7 +48,13 @@ def start_provisioner(control_plane: ControlPlane, api: Api) -> Process:
     return processes.start(
         control_plane.run_dir,
         NAME,
-        [sys.executable, "-m", "dev.cluster.provisioner", kubeconfig, volumes_dir(control_plane.run_dir)],
+        [
+            sys.executable,
+            "-m",
+            "dev.cluster.volumes.provisioner",
+            kubeconfig,
+            volumes_dir(control_plane.run_dir),
+        ],
         env={"PYTHONPATH": str(repository), "PYTHONUNBUFFERED": "1"},
     )
 

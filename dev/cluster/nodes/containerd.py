@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dev.cluster.mounts import remove_tree
-from dev.cluster.node_config import NodeFiles
-from dev.cluster.system_path import environment
+from dev.cluster.machine.mounts import remove_tree
+from dev.cluster.machine.system_path import environment
+from dev.cluster.nodes.node_config import NodeFiles
 
 _CLEAN = "tierwright-clean"
 _IMPORTED = "tierwright-imported.json"

@@ -13,9 +13,9 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
-from dev.cluster.locks import locked
-from dev.cluster.subnets import AddressPlan, NoFreeSubnetError, choose
-from dev.cluster.system_path import environment
+from dev.cluster.machine.locks import locked
+from dev.cluster.machine.system_path import environment
+from dev.cluster.network.subnets import AddressPlan, NoFreeSubnetError, choose
 
 STATE = "network.json"
 _PROXY_TABLES = ("ip kube-proxy", "ip6 kube-proxy")

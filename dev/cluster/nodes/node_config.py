@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dev.cluster.pools import Pool
-from dev.cluster.subnets import AddressPlan
+from dev.cluster.network.subnets import AddressPlan
+from dev.cluster.nodes.pools import Pool
 
 KUBELET_PORT = 10250
 

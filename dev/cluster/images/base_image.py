@@ -14,10 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dev.cluster import buildah, paths
-from dev.cluster.host_python import LEFT_OUT, HostPython, find_pythons, packages_of
-from dev.cluster.mounts import remove_tree
-from dev.cluster.system_path import environment
+from dev.cluster import paths
+from dev.cluster.images import buildah
+from dev.cluster.images.host_python import LEFT_OUT, HostPython, find_pythons, packages_of
+from dev.cluster.machine.mounts import remove_tree
+from dev.cluster.machine.system_path import environment
 
 PAUSE_IMAGE = "localhost/tierwright-pause:1"
 PYTHON_REPOSITORY = "localhost/tierwright-python"

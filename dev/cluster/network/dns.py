@@ -3,12 +3,13 @@
 import socket
 import struct
 
-from dev.cluster import grants, processes
 from dev.cluster.api import Api
-from dev.cluster.control_plane import ControlPlane
-from dev.cluster.node_config import corefile
-from dev.cluster.processes import Process
-from dev.cluster.subnets import AddressPlan
+from dev.cluster.control_plane import grants
+from dev.cluster.control_plane.plane import ControlPlane
+from dev.cluster.machine import processes
+from dev.cluster.machine.processes import Process
+from dev.cluster.network.subnets import AddressPlan
+from dev.cluster.nodes.node_config import corefile
 
 NAME = "coredns"
 _USER = "tierwright-dev:coredns"

@@ -7,9 +7,9 @@ import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from dev.cluster.cgroups import hierarchies
-from dev.cluster.network import drops_forwarded_packets
-from dev.cluster.system_path import environment, system_path
+from dev.cluster.machine.cgroups import hierarchies
+from dev.cluster.machine.system_path import environment, system_path
+from dev.cluster.network.host_network import drops_forwarded_packets
 
 _PACKAGE_OF = {
     "containerd": "containerd",

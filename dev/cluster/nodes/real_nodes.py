@@ -12,19 +12,24 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from dev.cluster import cgroups, dns, network, node_config, paths, processes, provisioner, proxy
+from dev.cluster import paths
 from dev.cluster.api import MERGE_PATCH, Api, ApiError
-from dev.cluster.base_image import PAUSE_IMAGE
-from dev.cluster.containerd import Containerd
-from dev.cluster.control_plane import ControlPlane
-from dev.cluster.node_config import NodeFiles
-from dev.cluster.node_leftovers import STATE, existing_folders
-from dev.cluster.node_leftovers import stop_leftovers as stop_leftovers
-from dev.cluster.node_requirements import missing_requirements
-from dev.cluster.pools import Pool
-from dev.cluster.readiness import takes_pods
-from dev.cluster.subnets import AddressPlan
-from dev.cluster.system_path import system_path
+from dev.cluster.control_plane.plane import ControlPlane
+from dev.cluster.images.base_image import PAUSE_IMAGE
+from dev.cluster.machine import cgroups, processes
+from dev.cluster.machine.system_path import system_path
+from dev.cluster.network import dns, proxy
+from dev.cluster.network import host_network as network
+from dev.cluster.network.subnets import AddressPlan
+from dev.cluster.nodes import node_config
+from dev.cluster.nodes.containerd import Containerd
+from dev.cluster.nodes.leftovers import STATE, existing_folders
+from dev.cluster.nodes.leftovers import stop_leftovers as stop_leftovers
+from dev.cluster.nodes.node_config import NodeFiles
+from dev.cluster.nodes.pools import Pool
+from dev.cluster.nodes.readiness import takes_pods
+from dev.cluster.nodes.requirements import missing_requirements
+from dev.cluster.volumes import provisioner
 
 _LONGEST_SOCKET_PATH = 107
 _SOCKET_OF_KUBELET = "pod-resources/kubelet.sock"

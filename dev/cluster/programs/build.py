@@ -14,8 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dev.cluster import golang, paths
-from dev.cluster.locks import locked
+from dev.cluster import paths
+from dev.cluster.machine.locks import locked
+from dev.cluster.programs import golang
 from dev.cluster.progress import Progress
 
 _HERE = Path(__file__).parent

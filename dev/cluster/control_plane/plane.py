@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from dev.cluster import paths
-from dev.cluster.pki import Authority
+from dev.cluster.control_plane.pki import Authority
 
 SERVICE_CIDR = "10.97.0.0/16"
 CLUSTER_DNS_DOMAIN = "cluster.local"

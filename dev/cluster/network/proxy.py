@@ -3,13 +3,14 @@
 import contextlib
 import socket
 
-from dev.cluster import grants, processes
 from dev.cluster.api import Api
-from dev.cluster.control_plane import ControlPlane
-from dev.cluster.node_config import kube_proxy_config
-from dev.cluster.processes import Process
-from dev.cluster.subnets import AddressPlan
-from dev.cluster.system_path import system_path
+from dev.cluster.control_plane import grants
+from dev.cluster.control_plane.plane import ControlPlane
+from dev.cluster.machine import processes
+from dev.cluster.machine.processes import Process
+from dev.cluster.machine.system_path import system_path
+from dev.cluster.network.subnets import AddressPlan
+from dev.cluster.nodes.node_config import kube_proxy_config
 
 NAME = "kube-proxy"
 _USER = "system:kube-proxy"

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from dev.cluster import paths
-from dev.cluster.locks import locked
-from dev.cluster.mounts import unmount_below
-from dev.cluster.system_path import environment
+from dev.cluster.machine.locks import locked
+from dev.cluster.machine.mounts import unmount_below
+from dev.cluster.machine.system_path import environment
 
 
 class BuildError(RuntimeError):

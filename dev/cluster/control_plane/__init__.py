@@ -1,0 +1,1 @@
+"""etcd, API server, controllers and scheduler of one cluster."""

@@ -1,0 +1,1 @@
+"""Nodes and pods that kwok plays without processes."""

@@ -1,0 +1,1 @@
+"""The network of real nodes: addresses, bridges, firewall, DNS, Services."""

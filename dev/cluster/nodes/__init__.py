@@ -1,0 +1,1 @@
+"""Real nodes: containerd and kubelet as processes of this machine."""

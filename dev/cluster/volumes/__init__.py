@@ -1,0 +1,1 @@
+"""Volumes for claims, on real and on played nodes alike."""
