@@ -14,6 +14,8 @@ from dev.cluster.failures import FAILURES
 from dev.cluster.images import image as images
 from dev.cluster.images.base_image import ensure_base_images
 from dev.cluster.machine import processes
+from dev.cluster.network import slot
+from dev.cluster.network.commands import NetworkError
 from dev.cluster.nodes import requirements as node_requirements
 from dev.cluster.nodes.readiness import is_ready
 from dev.cluster.programs import build, source, tools
@@ -140,7 +142,13 @@ def _can_run_nodes(_: argparse.Namespace) -> int:
     missing = node_requirements.missing_requirements()
     for sentence in missing:
         print(f"real nodes: {sentence}")
-    return 1 if missing else 0
+    if missing:
+        return 1
+    try:
+        slot.require_free()
+    except NetworkError as error:
+        print(f"real nodes: possible here, but not now: {error}", flush=True)
+    return 0
 
 
 def _describe(running: cluster.Cluster) -> None:
@@ -214,7 +222,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "can-run-nodes",
         _can_run_nodes,
-        "say what real nodes lack here; exit status 1 if anything",
+        "say what real nodes lack here (exit status 1 if anything), and who holds the one place for them",
         named=False,
     )
     return parser

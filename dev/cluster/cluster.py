@@ -26,6 +26,7 @@ from dev.cluster.machine import processes
 from dev.cluster.machine.locks import locked
 from dev.cluster.machine.processes import ComponentError, Process
 from dev.cluster.network import host_network as network
+from dev.cluster.network import slot
 from dev.cluster.nodes import leftovers as node_leftovers
 from dev.cluster.nodes import requirements as node_requirements
 from dev.cluster.nodes.pools import POOLS
@@ -111,7 +112,9 @@ def attach(name: str) -> Cluster:
     """The running cluster `name`. Raises LookupError when none of that name runs."""
     if found := _load(name):
         return found
-    raise LookupError(f"no cluster {name!r} runs; start it with: python -m dev.cluster up --name {name}")
+    raise LookupError(
+        f"no cluster {name!r} runs; start it with: .venv/bin/python -m dev.cluster up --name {name}"
+    )
 
 
 @contextlib.contextmanager
@@ -164,7 +167,7 @@ def _up(name: str, nodes: Nodes, progress: Progress, *, use_given: bool, owned: 
             return running, False
         if running:
             raise ComponentError(
-                f"cluster {name} is running with nodes={running.nodes}; stop it first (python -m dev.cluster down "
+                f"cluster {name} is running with nodes={running.nodes}; stop it first (.venv/bin/python -m dev.cluster down "
                 f"--name {name}) or choose another name"
             )
         _clear(run_dir)
@@ -182,6 +185,8 @@ def _up(name: str, nodes: Nodes, progress: Progress, *, use_given: bool, owned: 
 def _start(name: str, nodes: Nodes, run_dir: Path, progress: Progress) -> Cluster:
     if nodes == "real" and (missing := node_requirements.missing_requirements()):
         raise NodesError("real nodes cannot run here:\n" + "\n".join(f"  - {each}" for each in missing))
+    if nodes == "real":
+        slot.require_free()  # before minutes go into a build that this machine has no place for
     needed = source.CONTROL_PLANE + (source.REAL_NODES if nodes == "real" else ())
     programs = source.programs(needed)
     progress(f"Kubernetes {programs.version} from {programs.origin}")

@@ -4,7 +4,7 @@ from typing import Final
 
 from dev.cluster.images import buildah
 from dev.cluster.machine import processes
-from dev.cluster.network import host_network as network
+from dev.cluster.network import commands as network
 from dev.cluster.nodes import containerd
 from dev.cluster.nodes import real_nodes as nodes
 from dev.cluster.programs import build, packages, source

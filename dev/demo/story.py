@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from dev.cluster import cluster as clusters
+from dev.cluster import paths
 from dev.cluster.images.image import Image, build_image, load_image
+from dev.cluster.network import slot
 from dev.demo import chat
 from dev.demo.console import Console
 from dev.demo.kubectl import CommandError, Tools
@@ -47,6 +49,7 @@ def run(console: Console, keep: bool, picture: Path | None) -> None:
     Raises:
         CommandError: a step did not reach what it must.
     """
+    _require_place()
     shown = Picture()
     with console.step("Build the operator's and the engine simulator's image"):
         images = _build_images(console)
@@ -139,6 +142,17 @@ def _wait_until_ready(tools: Tools) -> None:
             with suppress(CommandError):  # the operator has no Deployment where it runs beside the cluster
                 seen.append(tools.kubectl(*words))
         raise CommandError("\n".join(seen)) from error
+
+
+def _require_place() -> None:
+    """Before anything is built: the cluster `demo` is not there yet, and no other one with real nodes either."""
+    with suppress(LookupError):
+        running = clusters.attach(NAME)
+        raise CommandError(
+            f"cluster {NAME} runs already (`make demo KEEP=1` leaves it). Look around with KUBECONFIG="
+            f"{running.kubeconfig}, or end it with: .venv/bin/python -m dev.cluster down --name {NAME}"
+        )
+    slot.require_free(own=paths.run_dir(NAME))
 
 
 def _build_images(console: Console) -> list[Image]:

@@ -15,7 +15,9 @@ from dev.cluster.images.buildah import storage_dir
 from dev.cluster.machine import processes
 from dev.cluster.machine.cgroups import hierarchies
 from dev.cluster.machine.mounts import mounts_below
-from dev.cluster.network.host_network import NetworkError, foreign_tables, read_sysctl
+from dev.cluster.network import slot
+from dev.cluster.network.commands import NetworkError
+from dev.cluster.network.host_network import read_sysctl
 from tests.support.waiting import eventually
 
 _SYSCTLS = (
@@ -76,8 +78,10 @@ def wait_until_free(deadline_s: float = 600.0) -> None:
     """
 
     def is_free() -> bool:
-        others = foreign_tables(_run("nft", "list", "tables"))
-        assert not others, f"another cluster with real nodes is on this machine: nft tables {others}"
+        try:
+            slot.require_free()
+        except NetworkError as error:
+            raise AssertionError(str(error)) from None
         return True
 
     eventually(is_free, "the end of the other cluster with real nodes", deadline_s)

@@ -9,7 +9,8 @@ import pytest
 from dev.cluster.images import buildah
 from dev.cluster.images.image import build_image
 from dev.cluster.machine.mounts import mounts_below
-from dev.cluster.network.host_network import NetworkError, load_network, prepare_network, read_sysctl
+from dev.cluster.network.commands import NetworkError
+from dev.cluster.network.host_network import load_network, prepare_network, read_sysctl
 from dev.cluster.nodes.pools import FAST, POOLS
 from dev.cluster.nodes.real_nodes import stop_leftovers
 from tests.e2e.machine import snapshot
@@ -262,7 +263,10 @@ def test_a_pod_that_tolerates_nothing_is_kept_off_the_fast_pool(
 def test_a_second_cluster_with_real_nodes_is_refused_and_harms_nothing(
     real_cluster: RealCluster, k8s: Kubernetes, tmp_path: Path
 ) -> None:
-    with pytest.raises(NetworkError, match="another cluster with real nodes runs on this machine"):
+    with pytest.raises(
+        NetworkError,
+        match=f"cluster {real_cluster.run_dir.name} runs already.*down --name {real_cluster.run_dir.name}$",
+    ):
         prepare_network(tmp_path / "second", "second")
     assert not (tmp_path / "second").exists()
     assert load_network(real_cluster.run_dir) is not None

@@ -6,20 +6,17 @@ before it is changed, so that `remove_network` also undoes what a killed process
 
 import contextlib
 import json
-import re
 import subprocess
-from collections.abc import Sequence
 from ipaddress import IPv4Network
 from pathlib import Path
-from typing import Any
 
 from dev.cluster.machine.locks import locked
 from dev.cluster.machine.system_path import environment
+from dev.cluster.network import slot
+from dev.cluster.network.commands import NetworkError, listed, output, run, run_quietly
 from dev.cluster.network.subnets import AddressPlan, NoFreeSubnetError, choose
 
 STATE = "network.json"
-_PROXY_TABLES = ("ip kube-proxy", "ip6 kube-proxy")
-_OWN_TABLE = re.compile(r"inet tw[0-9a-f]{6}")
 _WANTED_SYSCTLS = {
     "net.ipv4.ip_forward": 1,
     "fs.inotify.max_user_instances": 1024,
@@ -39,10 +36,6 @@ _SYSCTLS_OF_DAEMONS = (
 )
 
 
-class NetworkError(RuntimeError):
-    """The network for real nodes could not be made; the message says what to do."""
-
-
 def prepare_network(run_dir: Path, cluster: str) -> AddressPlan:
     """Make the network of the real nodes of `cluster` and return its addresses.
 
@@ -56,12 +49,7 @@ def prepare_network(run_dir: Path, cluster: str) -> AddressPlan:
 
 
 def _make_network(run_dir: Path, cluster: str) -> AddressPlan:
-    if others := foreign_tables(_output(["nft", "list", "tables"])):
-        raise NetworkError(
-            f"another cluster with real nodes runs on this machine (nft tables: {', '.join(others)}), and two would "
-            "take each other's Services. Stop it first (`make cluster-down`, or `down` with its name); tables whose "
-            f"cluster is long gone go with: {'; '.join(f'nft delete table {table}' for table in others)}"
-        )
+    slot.require_free()
     try:
         plan = choose(f"{cluster}:{run_dir}", _networks_in_use())
     except NoFreeSubnetError as error:
@@ -72,13 +60,13 @@ def _make_network(run_dir: Path, cluster: str) -> AddressPlan:
     state = {"tag": plan.tag, "network": str(plan.network), "sysctls": before}
     (run_dir / STATE).write_text(json.dumps(state, indent=1))
     # First, since it is what other clusters look for.
-    _run(["nft", "-f", "-"], stdin=firewall(plan))
+    run(["nft", "-f", "-"], stdin=firewall(plan, slot.comment(run_dir)))
     for name, wanted in _WANTED_SYSCTLS.items():
         if int(before.get(name, "0")) < wanted:
             _sysctl_path(name).write_text(str(wanted))
-    _run(["ip", "link", "add", plan.node_bridge, "type", "bridge"])
-    _run(["ip", "addr", "add", f"{plan.control_plane}/{plan.nodes.prefixlen}", "dev", plan.node_bridge])
-    _run(["ip", "link", "set", plan.node_bridge, "up"])
+    run(["ip", "link", "add", plan.node_bridge, "type", "bridge"])
+    run(["ip", "addr", "add", f"{plan.control_plane}/{plan.nodes.prefixlen}", "dev", plan.node_bridge])
+    run(["ip", "link", "set", plan.node_bridge, "up"])
     return plan
 
 
@@ -93,22 +81,26 @@ def load_network(run_dir: Path) -> AddressPlan | None:
 
 def add_node_address(plan: AddressPlan, index: int) -> None:
     """Give the machine the address of node `index`, and let its pods reach themselves through a Service."""
-    _run(["ip", "addr", "add", f"{plan.node(index)}/{plan.nodes.prefixlen}", "dev", plan.node_bridge])
-    _run(["nft", "-f", "-"], stdin=hairpin_rule(plan, index))
+    run(["ip", "addr", "add", f"{plan.node(index)}/{plan.nodes.prefixlen}", "dev", plan.node_bridge])
+    run(["nft", "-f", "-"], stdin=hairpin_rule(plan, index))
 
 
 def add_service_route(plan: AddressPlan, service_cidr: str) -> None:
     """Lead ClusterIPs to the nodes' bridge: one that no rule answers for ends there, not on the machine's uplink."""
-    _run(["ip", "route", "add", service_cidr, "dev", plan.node_bridge, "src", str(plan.control_plane)])
+    run(["ip", "route", "add", service_cidr, "dev", plan.node_bridge, "src", str(plan.control_plane)])
 
 
-def firewall(plan: AddressPlan) -> str:
-    """The nft table of the cluster: its packets stay inside this machine, and none of others come in."""
+def firewall(plan: AddressPlan, comment: str = "") -> str:
+    """The nft table of the cluster: its packets stay inside this machine, and none of others come in.
+
+    `comment` tells others whose table it is.
+    """
     net = plan.network
+    said = f' comment "{comment}"' if comment else ""
     return f"""table inet {plan.tag} {{
   chain forward {{
     type filter hook forward priority 0;
-    ip saddr {net} ip daddr != {net} counter drop
+    ip saddr {net} ip daddr != {net} counter drop{said}
     ip daddr {net} ip saddr != {net} drop
   }}
   chain input {{
@@ -139,7 +131,7 @@ def hairpin_rule(plan: AddressPlan, index: int) -> str:
 def is_live(run_dir: Path) -> bool:
     """Whether what `prepare_network` made is still there; not so after a reboot, whatever the record says."""
     plan = load_network(run_dir)
-    return plan is not None and f"table inet {plan.tag}" in _output(["nft", "list", "tables"]).splitlines()
+    return plan is not None and f"table inet {plan.tag}" in output(["nft", "list", "tables"]).splitlines()
 
 
 def remove_network(run_dir: Path) -> None:
@@ -150,16 +142,16 @@ def remove_network(run_dir: Path) -> None:
     state_file = run_dir / STATE
     plan = load_network(run_dir)
     if plan and is_live(run_dir):
-        for link in _json(["ip", "-j", "link", "show"]):
+        for link in listed(["ip", "-j", "link", "show"]):
             if str(link["ifname"]).startswith(plan.tag):
-                _run_quietly(["ip", "link", "del", str(link["ifname"])])
-        for table in _PROXY_TABLES:
-            _run_quietly(["nft", "delete", "table", *table.split()])
+                run_quietly(["ip", "link", "del", str(link["ifname"])])
+        for table in slot.PROXY_TABLES:
+            run_quietly(["nft", "delete", "table", *table.split()])
         for name, value in json.loads(state_file.read_text())["sysctls"].items():
             if read_sysctl(name) not in (None, value):
                 _sysctl_path(name).write_text(value)
         # Last, since it says that the rest may still be there.
-        _run(["nft", "delete", "table", "inet", plan.tag])
+        run(["nft", "delete", "table", "inet", plan.tag])
     state_file.unlink(missing_ok=True)
 
 
@@ -169,12 +161,6 @@ def read_sysctl(name: str) -> str | None:
         return _sysctl_path(name).read_text().strip()
     except OSError:
         return None
-
-
-def foreign_tables(listed: str) -> list[str]:
-    """Those of the tables (output of `nft list tables`) that belong to a cluster with real nodes or a kube-proxy."""
-    tables = [line.removeprefix("table ").strip() for line in listed.splitlines()]
-    return [table for table in tables if table in _PROXY_TABLES or _OWN_TABLE.fullmatch(table)]
 
 
 def drops_forwarded_packets() -> bool:
@@ -190,9 +176,9 @@ def drops_forwarded_packets() -> bool:
 
 def _networks_in_use() -> list[str]:
     taken: list[str] = []
-    for link in _json(["ip", "-j", "addr", "show"]):
+    for link in listed(["ip", "-j", "addr", "show"]):
         taken += [f"{address['local']}/{address['prefixlen']}" for address in link.get("addr_info", ())]
-    for route in _json(["ip", "-j", "-4", "route", "show", "table", "all"]):
+    for route in listed(["ip", "-j", "-4", "route", "show", "table", "all"]):
         taken += [str(route[key]) for key in ("dst", "gateway") if route.get(key) not in (None, "default")]
     with contextlib.suppress(OSError):
         words = [line.split() for line in Path("/etc/resolv.conf").read_text().splitlines()]
@@ -204,26 +190,3 @@ def _networks_in_use() -> list[str]:
 
 def _sysctl_path(name: str) -> Path:
     return Path("/proc/sys", *name.split("."))
-
-
-def _run(argv: Sequence[str], stdin: str | None = None) -> None:
-    done = subprocess.run(argv, input=stdin, env=environment(), capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise NetworkError(f"`{' '.join(argv)}` failed: {(done.stderr or done.stdout).strip()}")
-
-
-def _run_quietly(argv: Sequence[str]) -> None:
-    subprocess.run(argv, env=environment(), capture_output=True, check=False)
-
-
-def _json(argv: Sequence[str]) -> list[dict[str, Any]]:
-    """What `ip -j` lists; it prints nothing at all for an empty list."""
-    listed: list[dict[str, Any]] = json.loads(_output(argv) or "[]")
-    return listed
-
-
-def _output(argv: Sequence[str]) -> str:
-    done = subprocess.run(argv, env=environment(), capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise NetworkError(f"`{' '.join(argv)}` failed: {done.stderr.strip()}")
-    return done.stdout
