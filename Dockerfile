@@ -34,9 +34,7 @@ RUN rm -rf /usr/local/bin/pip* /usr/bin/pip* \
         /usr/local/lib/python3*/site-packages/wheel* /usr/lib/python3/dist-packages/wheel* \
     && printf 'tierwright:x:65532:65532:Tierwright:/nonexistent:/usr/sbin/nologin\n' >> /etc/passwd \
     && printf 'tierwright:x:65532:\n' >> /etc/group
-# USER as an environment variable: kopf asks for the user's name, which a uid given at run time (OpenShift) has not.
 ENV PATH=/opt/tierwright/bin:/usr/local/bin:/usr/bin:/bin \
-    USER=tierwright \
     HOME=/nonexistent \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \

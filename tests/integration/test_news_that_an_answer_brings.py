@@ -13,14 +13,14 @@ from tests.integration.live import NAME, replicas, tier
 from tests.support.kubernetes import Kubernetes
 from tests.support.waiting import eventually
 from tierwright.control.kinds import INFERENCE_TIER
-from tierwright.control.outcome import Key, RequeueAfter
+from tierwright.control.outcome import RequeueAfter
 from tierwright.control.reconcile import Reconciler
 from tierwright.desired.labels import TIER_LABEL
 from tierwright.desired.names import label_value
 from tierwright.kube.client import HttpKubeClient
 from tierwright.kube.events import EventRecorder
 from tierwright.kube.resources import DEPLOYMENT, POD
-from tierwright.observe.store import Store
+from tierwright.observe.store import Store, TierKey
 from tierwright.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class WithoutWatches:
     store: Store
     reconciler: Reconciler
 
-    async def settle(self, key: Key) -> None:
+    async def settle(self, key: TierKey) -> None:
         """Reconcile as often as the reconciler asks to be called again soon."""
         while isinstance(outcome := await self.reconciler.reconcile(key), RequeueAfter):
             if outcome.seconds > SOON:

@@ -12,9 +12,8 @@ from kubernetes_validate.utils import validate
 from dev import chart
 from dev.chart import HelmError
 from tierwright.api.crd import crd_yaml
-from tierwright.control.kinds import WATCHED
-from tierwright.control.rbac import EDIT, OWN, PERMISSIONS, VIEW, Permission
-from tierwright.desired.bundle import OWNED_KINDS
+from tierwright.control.kinds import CHILDREN, WATCHED
+from tierwright.control.rbac import EDIT, KEEP, PERMISSIONS, VIEW, Permission
 from tierwright.settings import Settings, environment_name, resolve
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -172,12 +171,8 @@ def test_the_table_permits_every_watch() -> None:
 
 
 def test_the_table_permits_every_child_and_never_a_secret() -> None:
-    plurals = {"NetworkPolicy": "networkpolicies"}
-    owned = {
-        (api_version.rpartition("/")[0], plurals.get(kind, f"{kind.lower()}s"))
-        for api_version, kind in OWNED_KINDS
-    }
-    assert {(each.group, each.resource) for each in PERMISSIONS if each.verbs == OWN} == owned
+    children = {(kind.group, kind.plural) for kind in CHILDREN}
+    assert {(each.group, each.resource) for each in PERMISSIONS if set(KEEP) <= set(each.verbs)} == children
     assert "secrets" not in {each.resource for each in PERMISSIONS}
     assert not [
         each for each in (*PERMISSIONS, *VIEW, *EDIT) if "*" in (each.group, each.resource, *each.verbs)

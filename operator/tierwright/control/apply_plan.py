@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from tierwright.api.tier import KIND
+from tierwright.api.tier import GROUP, KIND
 from tierwright.control.containment import differences
 from tierwright.desired.labels import TIER_LABEL
 from tierwright.kube.resources import Object
 
-APPLIED_HASH_ANNOTATION: Final = "tierwright.dev/applied-hash"
+APPLIED_HASH_ANNOTATION: Final = f"{GROUP}/applied-hash"
 
 
 class Action(StrEnum):

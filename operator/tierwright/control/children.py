@@ -20,9 +20,10 @@ from tierwright.control.apply_plan import (
     stamped,
 )
 from tierwright.control.containment import differences
+from tierwright.control.kinds import CHILDREN
 from tierwright.control.one_of import displacing_patch
 from tierwright.control.problems import problem_of
-from tierwright.desired.bundle import OWNED_KINDS, Bundle
+from tierwright.desired.bundle import Bundle
 from tierwright.kube.errors import ApiError, KubeError, Verdict
 from tierwright.kube.resources import PVC, SERVICE_ACCOUNT, Object, ObjectRef, ref_of
 from tierwright.kube.verbs import KubeClient
@@ -183,10 +184,8 @@ class ChildApplier:
             return
         wanted = {ref_of(child.manifest) for child in bundle.children}
         for live in self._store.children_of(namespace, tier_name):
-            if (live.get("apiVersion"), live.get("kind")) not in OWNED_KINDS or not is_prunable(live, owner):
-                continue
             ref = ref_of(live)
-            if ref in wanted:
+            if ref.kind not in CHILDREN or ref in wanted or not is_prunable(live, owner):
                 continue
             try:
                 await self._client.delete(ref, uid=live["metadata"]["uid"])

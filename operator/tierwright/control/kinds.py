@@ -1,4 +1,4 @@
-"""Names the tier's kind and all kinds that are watched, with the selector by which the server filters each."""
+"""Names the tier's kind, the kinds of its children, and all kinds that are watched, with the selector of each."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -31,15 +31,13 @@ class Watched:
     label_selector: str = OURS
 
 
+CHILDREN: Final = (DEPLOYMENT, SERVICE, PVC, SERVICE_ACCOUNT, PDB, NETWORK_POLICY)
+"""Every kind that a tier's bundle may hold."""
+
 WATCHED: Final[tuple[Watched, ...]] = (
     Watched(INFERENCE_TIER, label_selector=""),
-    Watched(DEPLOYMENT),
+    *(Watched(kind) for kind in CHILDREN),
     Watched(POD),
-    Watched(SERVICE),
-    Watched(PVC),
-    Watched(SERVICE_ACCOUNT),
-    Watched(PDB),
-    Watched(NETWORK_POLICY),
     Watched(HPA, label_selector=""),
 )
 """Tiers come first: children find their tier by its label."""

@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry, disable_created_metrics
 import tierwright
 from tierwright.control.health import Vitals, liveness, readiness
 from tierwright.control.kinds import INFERENCE_TIER
-from tierwright.control.outcome import Key, Outcome
+from tierwright.control.outcome import Outcome
 from tierwright.control.queue import KeyQueue, Reconcile
 from tierwright.control.reconcile import Reconciler, ReconcileSettings
 from tierwright.control.resync import CrdMissingError, Resync
@@ -32,7 +32,7 @@ from tierwright.desired.names import label_value
 from tierwright.kube.client import CredentialsError, HttpKubeClient
 from tierwright.kube.errors import KubeError
 from tierwright.kube.events import EventRecorder
-from tierwright.observe.store import Store
+from tierwright.observe.store import Store, TierKey
 from tierwright.settings import Settings
 from tierwright.telemetry.http import application, serve
 from tierwright.telemetry.metrics import Metrics
@@ -210,7 +210,7 @@ class Operator:
         self.queue.add(changed if self._primed.is_set() else self._resync.all_keys())
         self._primed.set()
 
-    async def _reconcile_or_forget(self, key: Key) -> Outcome:
+    async def _reconcile_or_forget(self, key: TierKey) -> Outcome:
         outcome = await self._reconcile(key)
         if self.store.tier(*key) is None:
             self.queue.forget(key)

@@ -2,9 +2,6 @@
 
 from dataclasses import dataclass
 
-Key = tuple[str, str]
-"""Namespace and name of a tier."""
-
 
 @dataclass(frozen=True)
 class Done:

@@ -6,15 +6,16 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterable
 
-from tierwright.control.outcome import Done, Failed, Key, Outcome, RequeueAfter
+from tierwright.control.outcome import Done, Failed, Outcome, RequeueAfter
 from tierwright.control.schedule import KeySchedule, Timing
 from tierwright.kube.errors import KubeError, Verdict
+from tierwright.observe.store import TierKey
 from tierwright.telemetry.logs import about_tier
 from tierwright.telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
-Reconcile = Callable[[Key], Awaitable[Outcome]]
+Reconcile = Callable[[TierKey], Awaitable[Outcome]]
 
 
 class KeyQueue:
@@ -43,23 +44,23 @@ class KeyQueue:
         self._timeout = timeout
         self._clock = clock
         self._wake = asyncio.Event()
-        self._handoff: asyncio.Queue[Key] = asyncio.Queue()
+        self._handoff: asyncio.Queue[TierKey] = asyncio.Queue()
         self._free = asyncio.Semaphore(workers)
         metrics.watch_queue(self._schedule.depth, self.oldest_overdue)
 
-    def add(self, keys: Iterable[Key]) -> None:
+    def add(self, keys: Iterable[TierKey]) -> None:
         """These tiers must be looked at."""
         now = self._clock()
         for key in keys:
             self._schedule.add(key, now)
         self._wake.set()
 
-    def add_after(self, key: Key, seconds: float) -> None:
+    def add_after(self, key: TierKey, seconds: float) -> None:
         """This tier must be looked at, but not before ``seconds`` unless something else asks earlier."""
         self._schedule.add(key, self._clock(), seconds)
         self._wake.set()
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: TierKey) -> None:
         """This tier is gone."""
         self._schedule.forget(key)
 
@@ -83,7 +84,7 @@ class KeyQueue:
             await self._free.acquire()
             self._handoff.put_nowait(await self._next_key())
 
-    async def _next_key(self) -> Key:
+    async def _next_key(self) -> TierKey:
         while True:
             self._wake.clear()
             now = self._clock()
@@ -109,7 +110,7 @@ class KeyQueue:
             self._free.release()
             self._wake.set()
 
-    async def _run_one(self, key: Key) -> Outcome:
+    async def _run_one(self, key: TierKey) -> Outcome:
         try:
             async with asyncio.timeout(self._timeout):
                 return await self._reconcile(key)

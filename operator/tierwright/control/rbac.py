@@ -10,10 +10,14 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
+from tierwright.api.tier import GROUP
+
 READ: Final = ("get", "list", "watch")
 WATCH: Final = ("list", "watch")
-OWN: Final = ("get", "list", "watch", "create", "patch", "delete")
+KEEP: Final = (*READ, "create", "patch")
 """Children: server-side apply is `patch`, and `create` where the object is not there yet."""
+REPLACE: Final = (*KEEP, "delete")
+"""Children that a tier may come to want no longer, or under another name."""
 
 
 @dataclass(frozen=True)
@@ -28,24 +32,24 @@ class Permission:
 
 PERMISSIONS: Final[tuple[Permission, ...]] = (
     Permission(
-        "tierwright.dev",
+        GROUP,
         "inferencetiers",
         READ,
         "the tiers to serve, each read anew before children are written",
     ),
-    Permission("tierwright.dev", "inferencetiers/status", ("patch",), "conditions and numbers"),
+    Permission(GROUP, "inferencetiers/status", ("patch",), "conditions and numbers"),
     Permission(
-        "tierwright.dev",
+        GROUP,
         "inferencetiers/finalizers",
         ("update",),
         "blockOwnerDeletion on children, where the cluster checks it (OwnerReferencesPermissionEnforcement)",
     ),
-    Permission("apps", "deployments", OWN, "the workload of a tier"),
-    Permission("", "services", OWN, "the address of a tier"),
-    Permission("", "serviceaccounts", OWN, "the identity of a tier's pods"),
-    Permission("", "persistentvolumeclaims", OWN, "cache volumes"),
-    Permission("policy", "poddisruptionbudgets", OWN, "drains take one pod at a time"),
-    Permission("networking.k8s.io", "networkpolicies", OWN, "who may reach the pods"),
+    Permission("apps", "deployments", KEEP, "the workload of a tier"),
+    Permission("", "services", KEEP, "the address of a tier"),
+    Permission("", "serviceaccounts", REPLACE, "the identity of a tier's pods"),
+    Permission("", "persistentvolumeclaims", REPLACE, "cache volumes"),
+    Permission("policy", "poddisruptionbudgets", KEEP, "drains take one pod at a time"),
+    Permission("networking.k8s.io", "networkpolicies", KEEP, "who may reach the pods"),
     Permission("", "pods", WATCH, "status is computed from live pods"),
     Permission("", "events", ("create", "patch"), "transitions of a tier's conditions"),
     Permission("", "events", ("list",), "why pods and volumes of a tier are stuck"),
@@ -55,22 +59,20 @@ PERMISSIONS: Final[tuple[Permission, ...]] = (
 )
 
 VIEW: Final[tuple[Permission, ...]] = (
-    Permission("tierwright.dev", "inferencetiers", READ, "people with the cluster's role `view`"),
-    Permission("tierwright.dev", "inferencetiers/status", ("get",), "people with the cluster's role `view`"),
-    Permission("tierwright.dev", "inferencetiers/scale", ("get",), "people with the cluster's role `view`"),
+    Permission(GROUP, "inferencetiers", READ, "people with the cluster's role `view`"),
+    Permission(GROUP, "inferencetiers/status", ("get",), "people with the cluster's role `view`"),
+    Permission(GROUP, "inferencetiers/scale", ("get",), "people with the cluster's role `view`"),
 )
 """What the chart adds to the cluster's roles view, edit and admin."""
 
 EDIT: Final[tuple[Permission, ...]] = (
     Permission(
-        "tierwright.dev",
+        GROUP,
         "inferencetiers",
         ("create", "update", "patch", "delete", "deletecollection"),
         "people with the cluster's roles `edit` and `admin`",
     ),
-    Permission(
-        "tierwright.dev", "inferencetiers/scale", ("update", "patch"), "kubectl scale by the same people"
-    ),
+    Permission(GROUP, "inferencetiers/scale", ("update", "patch"), "kubectl scale by the same people"),
 )
 """What the chart adds to the cluster's roles edit and admin."""
 

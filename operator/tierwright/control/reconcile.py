@@ -17,7 +17,7 @@ from tierwright.control.apply_plan import Owner, controller_of
 from tierwright.control.children import Applied, ChildApplier, ChildMemory, Patience
 from tierwright.control.conflicts import served
 from tierwright.control.intake import Intake, take_in
-from tierwright.control.outcome import Done, Failed, Key, Outcome, RequeueAfter
+from tierwright.control.outcome import Done, Failed, Outcome, RequeueAfter
 from tierwright.control.status.compute import compute_status
 from tierwright.control.status_writer import StatusWriter, stored_status
 from tierwright.desired.bundle import Bundle, BundleContext, Refusal, desired_bundle, pinned_engine
@@ -30,7 +30,7 @@ from tierwright.kube.verbs import KubeClient
 from tierwright.observe.evidence import is_starting, list_events, subjects, template_volumes
 from tierwright.observe.pods import pod_view, volume_claim_view, workload_view
 from tierwright.observe.snapshot import Facts, Finding, ScaleView, Snapshot, Stage
-from tierwright.observe.store import Store
+from tierwright.observe.store import Store, TierKey
 from tierwright.telemetry.metrics import Metrics
 
 _GONE = 404
@@ -98,9 +98,9 @@ class Reconciler:
         self._settings = settings or ReconcileSettings()
         self._children = ChildApplier(client, store, metrics, self._settings.patience)
         self._status = StatusWriter(client, store, recorder)
-        self._memories: dict[Key, _Memory] = {}
+        self._memories: dict[TierKey, _Memory] = {}
 
-    async def reconcile(self, key: Key) -> Outcome:
+    async def reconcile(self, key: TierKey) -> Outcome:
         """One pass over one tier; what it says about the tier stands in the status, what it wants next in the outcome."""
         obj = self._store.tier(*key)
         if obj is None:
@@ -114,7 +114,7 @@ class Reconciler:
                 return RequeueAfter(self._settings.wait_for_news.total_seconds())
         return await self._report(key, obj, intake, work)
 
-    def _take_in(self, key: Key, obj: Object) -> tuple[Intake, Bundle | None]:
+    def _take_in(self, key: TierKey, obj: Object) -> tuple[Intake, Bundle | None]:
         """What the tier asks for, and its children; none where it is refused, deleted or in conflict."""
         intake = take_in(obj, self._rivals(obj))
         if intake.tier is None or intake.stage not in (Stage.ACTIVE, Stage.PAUSED):
@@ -126,7 +126,7 @@ class Reconciler:
             return replace(intake, stage=Stage.REFUSED, refusal=words), None
         return intake, bundle
 
-    async def _bring_forward(self, key: Key, obj: Object, bundle: Bundle, work: _Work) -> bool:
+    async def _bring_forward(self, key: TierKey, obj: Object, bundle: Bundle, work: _Work) -> bool:
         """Applies what differs, sets the replicas, prunes what is no longer wanted.
 
         False when the tier is not what the store says, and nothing was written: news of it is on its way.
@@ -145,7 +145,7 @@ class Reconciler:
         await self._children.prune(*key, bundle, owner, work.applied)
         return True
 
-    async def _report(self, key: Key, obj: Object, intake: Intake, work: _Work) -> Outcome:
+    async def _report(self, key: TierKey, obj: Object, intake: Intake, work: _Work) -> Outcome:
         """Writes what is to be said of the tier, and says when to look again."""
         snapshot = await self._observe(key, obj, intake, work)
         before = stored_status(obj)
@@ -180,7 +180,7 @@ class Reconciler:
             known["metadata"].get(field) == obj["metadata"].get(field) for field in fields
         )
 
-    def _decide_scale(self, key: Key, obj: Object, tier: InferenceTier, bundle: Bundle) -> ScaleView:
+    def _decide_scale(self, key: TierKey, obj: Object, tier: InferenceTier, bundle: Bundle) -> ScaleView:
         """How many replicas are wanted, and who says so."""
         rival = scaler.autoscaler_on(*bundle.workload, self._store.all_of(HPA, key[0]))
         return scaler.decide(tier, _held(self._stored_workload(key, obj), obj), rival)
@@ -203,7 +203,7 @@ class Reconciler:
         except KubeError as error:
             work.applied.note(ref, error)
 
-    async def _observe(self, key: Key, obj: Object, intake: Intake, work: _Work) -> Snapshot:
+    async def _observe(self, key: TierKey, obj: Object, intake: Intake, work: _Work) -> Snapshot:
         """Freezes what is known now; lists Events of the few objects that need explaining."""
         namespace, name = key
         now = self._now()
@@ -247,7 +247,7 @@ class Reconciler:
         due = [wait.total_seconds() for holds, wait in waits if holds]
         return RequeueAfter(min(due)) if due else Done()
 
-    def _publish(self, key: Key, status: TierStatus, work: _Work) -> None:
+    def _publish(self, key: TierKey, status: TierStatus, work: _Work) -> None:
         self._metrics.set_conditions(key, [(each.type, each.status) for each in status.conditions])
         for problem in work.applied.problems:
             self._metrics.errors.labels(problem.reason).inc()
@@ -265,7 +265,7 @@ class Reconciler:
         claim = served(obj)
         return self._store.same_speed(obj["metadata"]["namespace"], *claim) if claim else []
 
-    def _stored_workload(self, key: Key, obj: Object) -> Object | None:
+    def _stored_workload(self, key: TierKey, obj: Object) -> Object | None:
         """The live Deployment of this tier: it carries the label, and no other object controls it."""
         live = self._store.get(ObjectRef(DEPLOYMENT, key[0], child_name(key[1])))
         if live is None or (live["metadata"].get("labels") or {}).get(TIER_LABEL) != label_value(key[1]):
@@ -273,14 +273,14 @@ class Reconciler:
         controller = controller_of(live)
         return live if controller is None or controller.get("uid") == obj["metadata"]["uid"] else None
 
-    def _memory(self, key: Key, uid: str) -> _Memory:
+    def _memory(self, key: TierKey, uid: str) -> _Memory:
         memory = self._memories.get(key)
         if memory is None or memory.uid != uid:
             self._forget(key)
             memory = self._memories[key] = _Memory(uid)
         return memory
 
-    def _forget(self, key: Key) -> None:
+    def _forget(self, key: TierKey) -> None:
         self._memories.pop(key, None)
         self._status.forget(key)
 

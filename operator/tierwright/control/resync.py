@@ -13,12 +13,11 @@ from functools import partial
 from typing import Final
 
 from tierwright.control.kinds import WATCHED, Watched
-from tierwright.control.outcome import Key
 from tierwright.control.queue import KeyQueue
 from tierwright.kube.errors import ApiError, KubeError
 from tierwright.kube.verbs import KubeClient
 from tierwright.observe.slim import slim
-from tierwright.observe.store import Store
+from tierwright.observe.store import Store, TierKey
 from tierwright.telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -66,12 +65,12 @@ class Resync:
         self.failed_in_a_row = 0
         self.last_error = ""
 
-    async def compare(self) -> set[Key]:
+    async def compare(self) -> set[TierKey]:
         """Makes the store equal to the cluster; returns the tiers for which that changed anything.
 
         Raises CrdMissingError, or KubeError of the first list that failed: the kinds before it are compared then.
         """
-        changed: set[Key] = set()
+        changed: set[TierKey] = set()
         for each in self._watched:
             for namespace in self._namespaces:
                 changed |= await self._compare_kind(each, namespace)
@@ -79,7 +78,7 @@ class Resync:
             self._metrics.store_objects.labels(kind).set(count)
         return changed
 
-    async def _compare_kind(self, watched: Watched, namespace: str | None) -> set[Key]:
+    async def _compare_kind(self, watched: Watched, namespace: str | None) -> set[TierKey]:
         mark = self._store.mark()
         try:
             objects = await self._client.list(
@@ -122,7 +121,7 @@ class Resync:
         for key in self.all_keys() - changed:
             self._queue.add_after(key, self._rng.random() * spread)
 
-    def all_keys(self) -> set[Key]:
+    def all_keys(self) -> set[TierKey]:
         """All tiers."""
         return {(tier["metadata"]["namespace"], tier["metadata"]["name"]) for tier in self._store.tiers()}
 

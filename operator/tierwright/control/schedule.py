@@ -8,7 +8,8 @@ import heapq
 import random
 from dataclasses import dataclass
 
-from tierwright.control.outcome import Done, Failed, Key, Outcome, RequeueAfter
+from tierwright.control.outcome import Done, Failed, Outcome, RequeueAfter
+from tierwright.observe.store import TierKey
 
 
 @dataclass(frozen=True)
@@ -29,14 +30,14 @@ class KeySchedule:
         """Start empty."""
         self._timing = timing
         self._rng = rng
-        self._due: dict[Key, float] = {}
-        self._heap: list[tuple[float, int, Key]] = []
+        self._due: dict[TierKey, float] = {}
+        self._heap: list[tuple[float, int, TierKey]] = []
         self._count = 0
-        self._running: set[Key] = set()
-        self._failures: dict[Key, int] = {}
-        self._hold: dict[Key, float] = {}
+        self._running: set[TierKey] = set()
+        self._failures: dict[TierKey, int] = {}
+        self._hold: dict[TierKey, float] = {}
 
-    def add(self, key: Key, now: float, delay: float | None = None) -> None:
+    def add(self, key: TierKey, now: float, delay: float | None = None) -> None:
         """Makes a key dirty: due after ``delay`` seconds (default: the window), or earlier if it already is."""
         at = now + (self._timing.window if delay is None else delay)
         at = max(at, self._hold.get(key, at))
@@ -46,7 +47,7 @@ class KeySchedule:
             if key not in self._running:
                 self._push(at, key)
 
-    def take(self, now: float) -> Key | None:
+    def take(self, now: float) -> TierKey | None:
         """The key that is due longest and not running; it counts as running until ``finish``."""
         while self._heap:
             at, _, key = self._heap[0]
@@ -61,7 +62,7 @@ class KeySchedule:
             return key
         return None
 
-    def finish(self, key: Key, outcome: Outcome, now: float) -> None:
+    def finish(self, key: TierKey, outcome: Outcome, now: float) -> None:
         """Ends a run: success forgets failures, failure comes back after backoff, and news meanwhile is not lost."""
         self._running.discard(key)
         self._hold.pop(key, None)
@@ -78,7 +79,7 @@ class KeySchedule:
         if key in self._due:
             self._push(self._due[key], key)
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: TierKey) -> None:
         """The tier is gone: nothing of it is kept, except that a running reconcile ends by itself."""
         self._due.pop(key, None)
         self._failures.pop(key, None)
@@ -97,7 +98,7 @@ class KeySchedule:
         """How many keys are dirty."""
         return len(self._due)
 
-    def failures(self, key: Key) -> int:
+    def failures(self, key: TierKey) -> int:
         """How often in a row the key failed."""
         return self._failures.get(key, 0)
 
@@ -105,12 +106,12 @@ class KeySchedule:
         """Seconds by which the key that is due longest is late; 0 when none is."""
         return max(0.0, now - min(self._due.values(), default=now))
 
-    def _backoff(self, key: Key) -> float:
+    def _backoff(self, key: TierKey) -> float:
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         full = min(self._timing.backoff_first * 2.0 ** min(failures, 30), self._timing.backoff_most)
         return full * (1.0 - self._timing.jitter * self._rng.random())
 
-    def _push(self, at: float, key: Key) -> None:
+    def _push(self, at: float, key: TierKey) -> None:
         self._count += 1
         heapq.heappush(self._heap, (at, self._count, key))

@@ -7,13 +7,12 @@ from pydantic import ValidationError
 
 from tierwright.api.status import TierStatus
 from tierwright.control.containment import differences
-from tierwright.control.outcome import Key
 from tierwright.control.status.transitions import transitions
 from tierwright.kube.errors import ApiError
 from tierwright.kube.events import EventRecorder
 from tierwright.kube.resources import Object, ref_of
 from tierwright.kube.verbs import KubeClient
-from tierwright.observe.store import Store
+from tierwright.observe.store import Store, TierKey
 
 STATUS_MANAGER: Final = "tierwright-status"
 _UNTYPED: Final = "failed to create typed live object"
@@ -35,7 +34,7 @@ class StatusWriter:
         self._client = client
         self._store = store
         self._recorder = recorder
-        self._unheeded: dict[Key, tuple[str, Object, Object]] = {}
+        self._unheeded: dict[TierKey, tuple[str, Object, Object]] = {}
         """The tier's uid, a status that was written, and what the server kept of it when the two differ."""
 
     async def write(self, obj: Object, before: TierStatus, after: TierStatus) -> None:
@@ -85,7 +84,7 @@ class StatusWriter:
             subresource="status",
         )
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: TierKey) -> None:
         """Drops what is remembered of a tier that is gone."""
         self._unheeded.pop(key, None)
 

@@ -18,9 +18,8 @@ import aiohttp
 import kopf
 
 from tierwright.control.kinds import WATCHED, Watched
-from tierwright.control.outcome import Key
 from tierwright.kube.resources import Object, ResourceKind
-from tierwright.observe.store import Store
+from tierwright.observe.store import Store, TierKey
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +30,7 @@ STOP_SECONDS: Final = 4.0
 LOGIN_MEMORY: Final = 120.0
 LONGEST_LOGIN_PAUSE: Final = 30.0
 _IDENTITY: Final[Any] = "tierwright"
-"""kopf would else ask for the user's name, which a numeric user of a container does not have."""
+"""kopf would else ask for the user's name, which a uid that a platform gives at run time (OpenShift) does not have."""
 
 
 class Identity(Protocol):
@@ -64,7 +63,7 @@ class Watches:
     def __init__(
         self,
         store: Store,
-        on_news: Callable[[set[Key]], None],
+        on_news: Callable[[set[TierKey]], None],
         identity: Callable[[bool], Coroutine[Any, Any, Identity]],
         *,
         namespaces: Sequence[str],

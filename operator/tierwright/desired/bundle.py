@@ -24,7 +24,6 @@ from tierwright.hardware.accelerators import placement
 from tierwright.hardware.refusal import Refusal, RefusedError
 
 __all__ = [
-    "OWNED_KINDS",
     "Bundle",
     "BundleContext",
     "Child",
@@ -34,16 +33,6 @@ __all__ = [
     "pinned_engine",
     "refusals",
 ]
-
-OWNED_KINDS: Final[tuple[tuple[str, str], ...]] = (
-    ("v1", "ServiceAccount"),
-    ("v1", "PersistentVolumeClaim"),
-    ("networking.k8s.io/v1", "NetworkPolicy"),
-    ("v1", "Service"),
-    ("policy/v1", "PodDisruptionBudget"),
-    ("apps/v1", "Deployment"),
-)
-"""Every (apiVersion, kind) that a bundle may hold."""
 
 _ANY_REQUEST: Final = EngineRequest(
     model_path="/m", draft_path="/d", drain_seconds=1, startup_seconds=1, image=None, version=None
@@ -64,8 +53,7 @@ class Child:
     """One object that must exist."""
 
     manifest: dict[str, Any]
-    retained: bool = False
-    """Outlives the tier: it has no owner reference and is never pruned."""
+    """Has an owner reference, unless the object outlives the tier; it is never pruned then."""
 
 
 @dataclass(frozen=True)
@@ -154,8 +142,7 @@ def _companions(tier: InferenceTier) -> Iterator[Child]:
         (COMPILE_VOLUME, tier.spec.cache.compile),
     ):
         if cache is not None and cache.sharing == "Shared":
-            claim = persistent_volume_claim(tier, purpose, cache)
-            yield Child(claim, retained=cache.reclaim_policy == "Retain")
+            yield Child(persistent_volume_claim(tier, purpose, cache))
     yield Child(network_policy(tier))
     yield Child(service(tier))
     yield Child(headless_service(tier))

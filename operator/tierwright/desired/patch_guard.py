@@ -1,4 +1,4 @@
-"""Decides what a pod template patch may not touch: what selects and labels the pods, their devices, and typed fields."""
+"""Decides what a pod template patch may not touch: the labels of the pods, the engine's image and arguments, devices."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Decides which fields of the user render the pod template, and gives their hash; nothing else of the spec is in it."""
+"""Decides which fields of the spec pods are made from, and gives their hash, by which an engine image stays in use."""
 
 import hashlib
 import json
@@ -10,8 +10,10 @@ from tierwright.desired.pvc import Cache
 
 
 def pod_spec_hash(spec: TierSpec) -> str:
-    """A hash that changes when, and only when, the user changes what the pods are made from.
+    """A hash that changes with every field that can show in a pod, and with no field that cannot but a few.
 
+    Of model, engine and hardware all fields count, though some of them no pod shows. What the operator alone decides
+    (labels, probes, defaults) does not count: only the user's edits change the hash.
     Fields at their defaults are left out, so that a field that a later release adds changes no hash.
     """
     fields: dict[str, Any] = {

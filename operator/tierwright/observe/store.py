@@ -50,7 +50,7 @@ class Store:
         self,
         tier_kind: ResourceKind,
         label_value_of: Callable[[str], str],
-        tier_label: str = "tierwright.dev/tier",
+        tier_label: str,
     ) -> None:
         """Start empty."""
         self.tier_kind = tier_kind

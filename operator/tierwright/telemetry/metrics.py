@@ -6,7 +6,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from tierwright.telemetry import names
 
-TierKey = tuple[str, str]
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
@@ -77,7 +76,8 @@ class Metrics:
             ["namespace", "name", "type", "status"],
             registry=registry,
         )
-        self._condition_types: dict[TierKey, frozenset[str]] = {}
+        self._condition_types: dict[tuple[str, str], frozenset[str]] = {}
+        """By namespace and name of the tier."""
         Gauge(names.BUILD_INFO, "The operator's version.", ["version"], registry=registry).labels(
             version
         ).set(1)
@@ -87,8 +87,8 @@ class Metrics:
         self.queue_depth.set_function(depth)
         self.queue_oldest.set_function(oldest)
 
-    def set_conditions(self, key: TierKey, conditions: Iterable[tuple[str, str]]) -> None:
-        """Publishes a tier's conditions as (type, status); conditions it no longer has are dropped."""
+    def set_conditions(self, key: tuple[str, str], conditions: Iterable[tuple[str, str]]) -> None:
+        """Publishes the conditions of the tier of this namespace and name as (type, status); conditions it no longer has are dropped."""
         current = dict(conditions)
         for type_ in self._condition_types.get(key, frozenset()) - current.keys():
             self._drop(key, type_)
@@ -97,12 +97,12 @@ class Metrics:
                 self._conditions.labels(*key, type_, each).set(1.0 if each == status else 0.0)
         self._condition_types[key] = frozenset(current)
 
-    def forget_tier(self, key: TierKey) -> None:
+    def forget_tier(self, key: tuple[str, str]) -> None:
         """Drops all series of a tier that is gone."""
         for type_ in self._condition_types.pop(key, frozenset()):
             self._drop(key, type_)
 
-    def _drop(self, key: TierKey, type_: str) -> None:
+    def _drop(self, key: tuple[str, str], type_: str) -> None:
         for each in names.CONDITION_STATUSES:
             self._conditions.remove(*key, type_, each)
 

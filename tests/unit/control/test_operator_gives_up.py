@@ -14,8 +14,9 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from tierwright.control.operator import GaveUpError, Operator, RestartPolicy
-from tierwright.control.outcome import Done, Key, Outcome
+from tierwright.control.outcome import Done, Outcome
 from tierwright.kube.client import HttpKubeClient
+from tierwright.observe.store import TierKey
 from tierwright.settings import Settings
 from tierwright.telemetry.metrics import Metrics
 
@@ -43,7 +44,7 @@ def kubeconfig(folder: Path) -> Path:
     return path
 
 
-async def settled(_: Key) -> Outcome:
+async def settled(_: TierKey) -> Outcome:
     return Done()
 
 

@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 from prometheus_client import CollectorRegistry
 
-from tierwright.control.outcome import Done, Failed, Key, Outcome, RequeueAfter
+from tierwright.control.outcome import Done, Failed, Outcome, RequeueAfter
 from tierwright.control.queue import KeyQueue
 from tierwright.control.schedule import Timing
 from tierwright.kube.errors import ApiError, NetworkError
+from tierwright.observe.store import TierKey
 from tierwright.telemetry.metrics import Metrics
 
 FAST = Timing(window=0.01, backoff_first=0.01, backoff_most=0.05)
@@ -20,7 +21,9 @@ FAST = Timing(window=0.01, backoff_first=0.01, backoff_most=0.05)
 class Running:
     """A queue that runs in the background of a test."""
 
-    def __init__(self, reconcile: Callable[[Key], Awaitable[Outcome]], workers: int, timeout: float) -> None:
+    def __init__(
+        self, reconcile: Callable[[TierKey], Awaitable[Outcome]], workers: int, timeout: float
+    ) -> None:
         self.metrics = Metrics(CollectorRegistry(), "test")
         self.queue = KeyQueue(
             reconcile,
@@ -46,7 +49,7 @@ class Running:
 
 
 def running(
-    reconcile: Callable[[Key], Awaitable[Outcome]], workers: int = 4, timeout: float = 5.0
+    reconcile: Callable[[TierKey], Awaitable[Outcome]], workers: int = 4, timeout: float = 5.0
 ) -> Running:
     return Running(reconcile, workers, timeout)
 
@@ -58,11 +61,11 @@ async def soon(holds: Callable[[], bool]) -> None:
 
 
 async def test_parallel_runs_are_bounded_and_no_key_runs_twice_at_once() -> None:
-    now_running: Counter[Key] = Counter()
+    now_running: Counter[TierKey] = Counter()
     most = 0
-    done: Counter[Key] = Counter()
+    done: Counter[TierKey] = Counter()
 
-    async def reconcile(key: Key) -> Outcome:
+    async def reconcile(key: TierKey) -> Outcome:
         nonlocal most
         now_running[key] += 1
         assert now_running[key] == 1
@@ -86,7 +89,7 @@ async def test_parallel_runs_are_bounded_and_no_key_runs_twice_at_once() -> None
 async def test_a_failure_is_tried_again_until_it_succeeds(error: Exception) -> None:
     tries = 0
 
-    async def reconcile(_: Key) -> Outcome:
+    async def reconcile(_: TierKey) -> Outcome:
         nonlocal tries
         tries += 1
         if tries < 4:
@@ -104,7 +107,7 @@ async def test_a_failure_is_tried_again_until_it_succeeds(error: Exception) -> N
 async def test_an_error_that_time_does_not_mend_is_not_tried_again(status: int) -> None:
     tries = 0
 
-    async def reconcile(_: Key) -> Outcome:
+    async def reconcile(_: TierKey) -> Outcome:
         nonlocal tries
         tries += 1
         raise ApiError(status, "x", "no")
@@ -117,7 +120,7 @@ async def test_an_error_that_time_does_not_mend_is_not_tried_again(status: int) 
 
 
 async def test_a_reconcile_that_hangs_is_given_up_and_others_go_on() -> None:
-    async def reconcile(key: Key) -> Outcome:
+    async def reconcile(key: TierKey) -> Outcome:
         if key == ("n", "hangs"):
             await asyncio.Event().wait()
         return Done()
@@ -132,7 +135,7 @@ async def test_a_reconcile_that_hangs_is_given_up_and_others_go_on() -> None:
 async def test_a_returned_failure_and_a_requeue_come_back() -> None:
     outcomes: list[Outcome] = [Failed(RuntimeError("x")), RequeueAfter(0.02), Done()]
 
-    async def reconcile(_: Key) -> Outcome:
+    async def reconcile(_: TierKey) -> Outcome:
         return outcomes.pop(0)
 
     async with running(reconcile) as test:

@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tierwright.desired.labels import TIER_LABEL
 from tierwright.kube.resources import (
     DEPLOYMENT,
     HPA,
@@ -28,7 +29,7 @@ def label_value(name: str) -> str:
 
 
 def store() -> Store:
-    return Store(TIER, label_value)
+    return Store(TIER, label_value, TIER_LABEL)
 
 
 def tier(name: str, version: int, speed: str = "fast", **fields: Any) -> Object:

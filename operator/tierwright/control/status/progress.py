@@ -6,6 +6,7 @@ cannot be carried out, and children that the API server refuses.
 """
 
 from tierwright.api.conditions import Reason
+from tierwright.api.tier import PAUSED_ANNOTATION
 from tierwright.control.status.causes import joined
 from tierwright.control.status.draft import Draft
 from tierwright.observe.pods import WorkloadView
@@ -41,9 +42,7 @@ def reconciling(snapshot: Snapshot, found: tuple[Finding, ...]) -> Draft:
     if snapshot.stage is Stage.DELETING:
         return Draft("True", Reason.DELETING, "children are being deleted with the tier")
     if snapshot.stage is Stage.PAUSED:
-        return Draft(
-            "False", Reason.PAUSED, "annotation tierwright.dev/paused: children are left as they are"
-        )
+        return Draft("False", Reason.PAUSED, f"annotation {PAUSED_ANNOTATION}: children are left as they are")
     stall = stalled(snapshot, found)
     if stall.status == "True":
         return Draft("False", stall.reason, stall.message)
