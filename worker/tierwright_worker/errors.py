@@ -43,6 +43,18 @@ class CacheVolumeError(WorkerError):
     exit_status = 73
 
 
+class SourceUnreachableError(WorkerError):
+    """A model's source does not answer, or breaks off again and again; a later try may do better."""
+
+    exit_status = 75
+
+
+class SourceAccessError(WorkerError):
+    """A model's source refuses us: no token, a wrong one, or one without the right to this model."""
+
+    exit_status = 77
+
+
 class DeviceError(WorkerError):
     """The device failed while it was running; the engine is dead."""
 

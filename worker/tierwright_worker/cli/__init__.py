@@ -1,29 +1,27 @@
-"""The command `tierwright-worker`: serve a model, or fill its compile cache. A failure is one line and an exit status."""
+"""The command `tierwright-worker`: serve a model, fill its compile cache, or fetch it. A failure is one line and an exit status."""
 
+import argparse
 import asyncio
 import logging
 import os
 import sys
 
 from tierwright_worker.cli.flags import parser, settings_of
-from tierwright_worker.cli.serve import serve
-from tierwright_worker.cli.start import read_model, warm_engine
 from tierwright_worker.errors import WorkerError
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; the exit status (see `errors`)."""
-    settings_given = parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    settings = settings_of(settings_given)
     try:
-        if settings_given.command == "compile":
-            warm_engine(settings, read_model(settings))
-        else:
-            asyncio.run(serve(settings))
+        _COMMANDS[options.command](options)
     except WorkerError as error:
         print(f"tierwright-worker: {error}", file=sys.stderr)
         return error.exit_status
+    except KeyboardInterrupt:
+        print("tierwright-worker: interrupted", file=sys.stderr)
+        return 130
     return 0
 
 
@@ -34,3 +32,40 @@ def run() -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
+
+
+# What a command needs is imported when it is called: a fetch loads no JAX, a server no client of S3.
+
+
+def _serve(options: argparse.Namespace) -> None:
+    from tierwright_worker.cli.serve import serve
+
+    asyncio.run(serve(settings_of(options)))
+
+
+def _compile(options: argparse.Namespace) -> None:
+    from tierwright_worker.cli.start import read_model, warm_engine
+
+    settings = settings_of(options)
+    warm_engine(settings, read_model(settings))
+
+
+def _fetch(options: argparse.Namespace) -> None:
+    from tierwright_worker.sources.fetch import FetchSettings, fetch
+    from tierwright_worker.sources.source import parse_source
+
+    fetch(
+        parse_source(options.source, dict(options.claim)),
+        options.to,
+        FetchSettings(gguf=options.gguf, parallel=options.parallel),
+        lambda line: print(line, flush=True),
+    )
+
+
+def _bench(options: argparse.Namespace) -> None:
+    from tierwright_worker.cli.bench import bench
+
+    bench(options)
+
+
+_COMMANDS = {"serve": _serve, "compile": _compile, "fetch": _fetch, "bench": _bench}

@@ -1,10 +1,12 @@
 """What a worker is told: flags, spelt as vLLM spells them where it has the same, to one frozen value."""
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 _DTYPES = ("float32", "bfloat16")
+BENCH_PARTS = ("gears", "steps", "process")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,15 @@ def parser() -> argparse.ArgumentParser:
         "compile", allow_abbrev=False, help="fill the compile cache, then end; no port is opened"
     )
     _model_flags(compile_only)
+    fetch_only = commands.add_parser(
+        "fetch", allow_abbrev=False, help="bring a model's files onto a volume, whole and checked, then end"
+    )
+    _fetch_flags(fetch_only)
+    bench = commands.add_parser(
+        "bench", allow_abbrev=False, help="measure what a fast gear is worth with this model on this machine"
+    )
+    _model_flags(bench)
+    _bench_flags(bench)
     return root
 
 
@@ -120,6 +131,55 @@ def _server_flags(command: argparse.ArgumentParser) -> None:
     add("--api-key", action="append", default=[], help="a key that opens /v1; may be given several times")
 
 
+def _fetch_flags(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add(
+        "--source",
+        required=True,
+        help="hf://owner/repo@revision, s3://bucket/prefix, file:///path or pvc://claim/path",
+    )
+    add("--to", type=Path, required=True, help="the folder that is to hold the model's files")
+    add("--gguf", default=None, metavar="NAME", help="which GGUF file to take where a source holds several")
+    add(
+        "--claim",
+        action="append",
+        type=_claim,
+        default=[],
+        metavar="NAME=PATH",
+        help="where the volume of a pvc:// source is mounted; may be given several times",
+    )
+    add("--parallel", type=_positive, default=4, help="files that are fetched at once")
+
+
+def _bench_flags(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    command.set_defaults(speculative_tokens=8)
+    add(
+        "--only",
+        type=_parts,
+        default=BENCH_PARTS,
+        help="of gears, steps and process, those that are wanted: gears,steps",
+    )
+    add("--passes", type=_positive, default=3, help="times that every prompt is asked; the best counts")
+    add("--starts", type=_positive, default=2, help="times that a worker is started; the best counts")
+    add("--every", type=_positive, default=1, help="take each Nth prompt of the set alone, for a quick look")
+    add("--json", type=Path, default=None, help="a file for the figures and all that they come from")
+
+
+def model_flags_of(options: argparse.Namespace, changed: Mapping[str, object]) -> list[str]:
+    """The model's flags as words of a command line; `changed` by destination, None leaves a flag out."""
+    filler = argparse.ArgumentParser()
+    _model_flags(filler)
+    words = []
+    for action in filler._actions:
+        value = changed.get(action.dest, getattr(options, action.dest, None))
+        if action.dest == "help" or value is None or value == ():
+            continue
+        text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        words += [action.option_strings[0], text]
+    return words
+
+
 def settings_of(options: argparse.Namespace) -> WorkerSettings:
     """The settings; those of a server stand at their defaults for `compile`."""
     if options.command != "serve":
@@ -166,5 +226,20 @@ def _count(text: str) -> int:
     return number
 
 
+def _claim(text: str) -> tuple[str, Path]:
+    name, separator, path = text.partition("=")
+    if not (name and separator and path.startswith("/")):
+        raise argparse.ArgumentTypeError(f"{text}: write NAME=/path")
+    return name, Path(path)
+
+
 def _sizes(text: str) -> tuple[int, ...]:
     return tuple(_positive(part) for part in text.split(",") if part)
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    parts = tuple(part for part in text.split(",") if part)
+    unknown = [part for part in parts if part not in BENCH_PARTS]
+    if unknown or not parts:
+        raise argparse.ArgumentTypeError(f"{text!r}: each must be one of {', '.join(BENCH_PARTS)}")
+    return parts

@@ -1,0 +1,195 @@
+"""Measures this worker on the user's model and machine: three gears side by side, single steps, and a process's start."""
+
+import argparse
+import json
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from tierwright_worker.bench.asking import BenchError, Request, StoppableEngine
+from tierwright_worker.bench.figures import agreement, set_rates
+from tierwright_worker.bench.gears import Gears, run_gears
+from tierwright_worker.bench.process import serve_once
+from tierwright_worker.bench.prompts import Kind, Prompt, read_prompts
+from tierwright_worker.bench.report import (
+    Gathered,
+    ProcessRuns,
+    StepSeconds,
+    as_json,
+    figures_of,
+    sets_table,
+    table,
+)
+from tierwright_worker.cli.flags import WorkerSettings, model_flags_of, settings_of
+from tierwright_worker.cli.start import WarmEngine, read_model, running_engine, warm_engine
+from tierwright_worker.engine.executor import Executor, timed
+from tierwright_worker.errors import SettingsError
+from tierwright_worker.loading.model import Model
+from tierwright_worker.models.slot_cache import cache_bytes
+from tierwright_worker.tokenizer.text import TextCodec
+
+_CONTEXT = 1024  # holds the longest prompt of the set and its answer
+_STEP_LENGTH = 512
+_STEP_TIMES = 25
+_ITEM_BYTES = {"float32": 4, "bfloat16": 2}
+_log = logging.getLogger(__name__)
+
+
+def bench(options: argparse.Namespace) -> None:
+    """Measure what is asked for, print the tables, write the JSON.
+
+    Raises:
+        WorkerError: the model cannot be served.
+        SettingsError: the benchmark itself cannot go on.
+    """
+    logging.getLogger().setLevel(logging.WARNING)
+    with _compile_cache(options) as cache:
+        settings = replace(settings_of(options), compile_cache=cache, served_model_names=("bench",))
+        try:
+            gathered = _measure(options, settings)
+        except BenchError as error:
+            raise SettingsError(f"the benchmark stopped: {error}") from error
+    for lines in (sets_table(gathered.sets) if gathered.sets else [], table(figures_of(gathered))):
+        print("\n".join([*lines, ""]))
+    if options.json is not None:
+        facts = {
+            "model": settings.model.name,
+            "dtype": settings.dtype,
+            "standard_slots": settings.max_num_seqs,
+            "speculative_tokens": settings.speculative_tokens,
+            "passes": options.passes,
+        }
+        options.json.write_text(json.dumps(as_json(gathered, facts), indent=1) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def _compile_cache(options: argparse.Namespace) -> Iterator[Path]:
+    """The cache of compiled programs that was named, or one that is gone afterwards."""
+    if options.compile_cache is not None:
+        yield options.compile_cache
+        return
+    with tempfile.TemporaryDirectory(prefix="tierwright-bench-") as folder:
+        yield Path(folder)
+
+
+def _measure(options: argparse.Namespace, given: WorkerSettings) -> Gathered:
+    model = read_model(given)
+    context = given.max_model_len or min(_CONTEXT, model.config.max_position)
+    given = replace(given, max_model_len=context)
+    fast = replace(given, max_num_seqs=1)
+    plain = replace(fast, speculative_tokens=0)
+    gathered = Gathered()
+    if {"gears", "steps"} & set(options.only):
+        _say(f"warming the fast gear ({fast.speculative_tokens} drafted tokens) and the plain one")
+        warm_fast, warm_plain = warm_engine(fast, model), warm_engine(plain, model)
+        if "steps" in options.only:
+            gathered = replace(gathered, steps=_steps(warm_fast.executor, warm_plain.executor))
+        if "gears" in options.only:
+            standard = replace(given, speculative_tokens=0)
+            _say(f"warming the standard gear ({standard.max_num_seqs} slots)")
+            warm_standard = warm_engine(standard, model)
+            gears = Gears(
+                fast=_starter(fast, model, warm_fast),
+                plain=_starter(plain, model, warm_plain),
+                standard=_starter(standard, model, warm_standard),
+                standard_slots=standard.max_num_seqs,
+            )
+            gathered = _gears(gathered, gears, model.text, context, options)
+    if "process" in options.only:
+        gathered = replace(gathered, process=_process(options, fast, model, gathered.steps is None))
+    return gathered
+
+
+def _gears(
+    gathered: Gathered, gears: Gears, codec: TextCodec, context: int, options: argparse.Namespace
+) -> Gathered:
+    prompts = read_prompts()
+    kept = [*(prompt for prompt in prompts if prompt.kind is not Kind.LOAD)][:: options.every]
+    requests = [_request(prompt, codec, context) for prompt in kept]
+    load = [_request(prompt, codec, context) for prompt in prompts if prompt.kind is Kind.LOAD]
+    runs = run_gears(gears, requests, load, passes=options.passes, say=_say)
+    return replace(
+        gathered,
+        sets=set_rates(runs, kept),
+        plain=agreement(runs.plain, runs.fast),
+        loaded=agreement(runs.plain, runs.loaded),
+    )
+
+
+def _request(prompt: Prompt, codec: TextCodec, context: int) -> Request:
+    """A chat turn where the model has a template, else the bare text.
+
+    Raises:
+        BenchError: it does not fit into the context.
+    """
+    if codec.chat_template is None:
+        tokens = codec.encode(prompt.text, add_special_tokens=True)
+    else:
+        messages = [{"role": "user", "content": prompt.text}]
+        text = codec.chat_template.render(messages, tools=None, add_generation_prompt=True, variables={})
+        tokens = codec.encode(text, add_special_tokens=False)
+    if len(tokens) + prompt.max_tokens > context:
+        raise BenchError(
+            f"prompt {prompt.id} has {len(tokens)} tokens; with its answer that is more than the context of {context}"
+        )
+    return Request(prompt.id, tuple(tokens), prompt.max_tokens)
+
+
+def _starter(settings: WorkerSettings, model: Model, warm: WarmEngine) -> Callable[[], StoppableEngine]:
+    def start() -> StoppableEngine:
+        warm.executor.clear()
+        return running_engine(settings, model, warm)
+
+    return start
+
+
+def _steps(fast: Executor, plain: Executor) -> StepSeconds:
+    """The widest step of the fast gear and a step of one row of the plain one, in turn."""
+    lengths = fast.shapes.length_buckets
+    length = next((bucket for bucket in lengths if bucket >= _STEP_LENGTH), lengths[-1])
+    wide, narrow = fast.shapes.step_rows[-1], plain.shapes.step_rows[0]
+    _say(f"timing steps of {wide} rows and of {narrow}, at a length of {length}")
+    seconds: dict[int, list[float]] = {wide: [], narrow: []}
+    for executor in (fast, plain):
+        executor.set_length(length)
+    for _ in range(_STEP_TIMES):
+        for executor, rows in ((fast, wide), (plain, narrow)):
+            tokens = np.zeros((1, rows), np.int32)
+            positions = np.full(1, length // 2, np.int32)
+            seconds[rows].append(timed(lambda run=executor.step, t=tokens, p=positions: run(t, p)))
+    return StepSeconds(wide, length, tuple(seconds[wide]), tuple(seconds[narrow]))
+
+
+def _process(
+    options: argparse.Namespace, settings: WorkerSettings, model: Model, cold: bool
+) -> ProcessRuns:
+    """The fast gear as `serve` runs it; one start more where nothing has filled the compile cache so far."""
+    changed = {
+        "max_num_seqs": 1,
+        "max_model_len": settings.max_model_len,
+        "compile_cache": settings.compile_cache,
+    }
+    flags = [*model_flags_of(options, changed), "--served-model-name", "bench"]
+    runs = []
+    with tempfile.TemporaryDirectory(prefix="tierwright-bench-") as folder:
+        for number in range(options.starts + cold):
+            _say(f"starting a worker: {number + 1}/{options.starts + cold}")
+            runs.append(serve_once(flags, log=Path(folder) / "serve.log"))
+    item = _ITEM_BYTES[settings.dtype]
+    return ProcessRuns(
+        runs=tuple(runs[cold:]),
+        cache_bytes=cache_bytes(model.config, 1, settings.max_model_len or 0, item),
+        weight_bytes=model.config.parameters * item,
+    )
+
+
+def _say(text: str) -> None:
+    load, _, _ = os.getloadavg()
+    print(f"[load {load:.1f}] {text}", file=sys.stderr, flush=True)

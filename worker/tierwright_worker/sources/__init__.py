@@ -1,0 +1,1 @@
+"""Fetches a model's files onto a volume: hubs, buckets and folders; whole and checked, or not at all."""
