@@ -24,12 +24,21 @@ class Totals:
 
 
 @dataclass
+class Drafting:
+    """How a batch drafts."""
+
+    reasons: Mapping[str, int]
+    lengths: Mapping[int, int]
+
+
+@dataclass
 class StepByStep:
     """A batch whose iterations wait for the test: each `go.release()` lets one run."""
 
     go: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     counters: Totals = field(default_factory=Totals)
-    speculating: Mapping[str, int] = field(default_factory=lambda: {"plain": 1, "pays": 1})
+    speculation: Drafting = field(default_factory=lambda: Drafting({"plain": 1, "pays": 1}, {0: 1, 4: 1}))
+    cache_levels: Mapping[str, int] = field(default_factory=lambda: {"device": 3})
     queue: list[Request] = field(default_factory=list)
     slots: dict[str, Request] = field(default_factory=dict)
     made: dict[str, int] = field(default_factory=dict)
@@ -144,7 +153,7 @@ def test_an_answer_is_told_from_beginning_to_end(stage: Stage) -> None:
     assert (last.finish, last.ended_by, last.tokens) == (FinishReason.STOP, 3, (3,))
     assert first.at <= middle.at <= last.at
     assert stage.runner.state().running == 0
-    assert stage.records[0] == IterationRecord(5, 1, (4,), (1,), 7, {"device": 4}, {"ttl": 1})
+    assert stage.records[0] == IterationRecord(5, 1, (4,), (1,), 0, 7, {"device": 4}, {"ttl": 1})
 
 
 def test_no_call_waits_for_a_step(stage: Stage) -> None:
@@ -205,6 +214,7 @@ def test_the_state_says_what_is_held_and_how_speculation_is(stage: Stage) -> Non
     state = stage.runner.state()
     assert (state.running, state.waiting, state.cache_usage) == (2, 1, 0.25)
     assert (state.speculation, state.acceptance, state.failure) == ("pays", 0.25, None)
+    assert (state.drafting, state.cache_pages) == ({0: 1, 4: 1}, {"device": 3})
 
 
 def test_a_failed_iteration_ends_everything_with_its_reason(stage: Stage) -> None:

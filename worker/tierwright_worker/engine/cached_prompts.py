@@ -103,6 +103,11 @@ class CachedPrompts:
         kept = len(self._index.match(wanted, now=now).pages)
         return cache_usage(prompt_tokens, page_tokens, read, lifetimes[:kept])
 
+    @property
+    def levels(self) -> Mapping[str, int]:
+        """Pages in use, by level; may be asked from another thread."""
+        return {str(tier): pages for tier, pages in self._index.pages.items()}
+
     def take_events(self) -> CacheEvents:
         """What happened since the last call."""
         events = CacheEvents(self._queries, dict(self._hits), dict(self._evictions))

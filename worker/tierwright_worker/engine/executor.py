@@ -47,13 +47,17 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
-    """What a warm-up found. `exact`: every step shape gave the same bits; `step_rows` are those to be used."""
+    """What a warm-up found. `exact`: every step shape gave the same bits; `step_rows` are those to be used.
+
+    `agreement`: share of the compared rows, over all step shapes, whose most probable token was the narrowest one's.
+    """
 
     exact: bool
     step_rows: tuple[int, ...]
     step_seconds: Mapping[tuple[int, int], float]  # (rows, length bucket) -> seconds
     origins: Mapping[str, int] = field(default_factory=dict)  # compiled | loaded -> programs
     seconds: float = 0.0
+    agreement: float = 1.0
 
 
 class Executor:

@@ -15,7 +15,6 @@ from tierwright_worker.engine.executor import Executor, StepResult, WarmUp
 from tierwright_worker.engine.interface import (
     Acceptance,
     Admission,
-    Drafter,
     FinishReason,
     Iteration,
     PrefillChunk,
@@ -26,38 +25,34 @@ from tierwright_worker.engine.interface import (
     Step,
     TokenLogprobs,
 )
-from tierwright_worker.engine.policies.acceptance import accept_greedy, accept_sampled
+from tierwright_worker.engine.policies.acceptance import (
+    LayeredRule,
+    accept_greedy,
+    accept_layered,
+    accept_sampled,
+)
 from tierwright_worker.engine.policies.admission import admit
 from tierwright_worker.engine.policies.breakpoints import CacheUsage
-from tierwright_worker.engine.policies.draft_length import choose_draft_length, observe
 from tierwright_worker.engine.policies.fairness import FairShares
 from tierwright_worker.engine.policies.finishing import keep, room
-from tierwright_worker.engine.policies.ngram import NgramDrafter
 from tierwright_worker.engine.policies.sampling import logprobs
 from tierwright_worker.engine.policies.scheduler import schedule
 from tierwright_worker.engine.sequence import Output, Request, Sequence
+from tierwright_worker.engine.speculation import BatchDrafter, Speculation
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """What the tier configures. `prefill_token_limit`: rows of one prefill chunk while any slot decodes."""
+    """What the tier configures. `prefill_token_limit`: rows of one prefill chunk while any slot decodes.
+
+    `layered`: where drafts may pass that are not the model's own choice; None, the default, keeps every answer exact.
+    """
 
     queue: QueueLimits
     speculation: SpeculationLimits
     prefill_token_limit: int
     end_tokens: frozenset[int]
-
-
-@dataclass(slots=True)
-class Counters:
-    """Totals since the start, for metrics."""
-
-    steps: int = 0
-    prefill_tokens: int = 0
-    generated_tokens: int = 0
-    drafts: int = 0
-    draft_tokens: int = 0
-    accepted_tokens: int = 0
+    layered: LayeredRule | None = None
 
 
 class Engine:
@@ -69,19 +64,24 @@ class Engine:
         warmed: WarmUp,
         settings: EngineSettings,
         prompts: CachedPrompts | None = None,
+        drafter: BatchDrafter | None = None,
     ) -> None:
-        """`executor` must be warmed; `warmed` says which step shapes may be used; `prompts` None caches no prompts."""
+        """`executor` must be warmed; `warmed` says which step shapes may be used.
+
+        `prompts` None caches no prompts; `drafter` None drafts by look-up in each request's own text.
+        """
         self._prompts = prompts
         self._now = 0.0
         self._executor, self._settings = executor, settings
         planned = executor.shapes
         self.shapes = Shapes(planned.slots, warmed.step_rows, planned.length_buckets, planned.prefill_buckets)
-        self._step_seconds = warmed.step_seconds
+        self.speculation = Speculation(
+            settings.speculation, warmed.step_seconds, self.shapes.step_rows, drafter
+        )
         self._shares = FairShares()
         self._waiting: dict[RequestId, Sequence] = {}
         self._running: dict[RequestId, Sequence] = {}
-        self.counters = Counters()
-        self.speculating: Mapping[str, int] = {}  # running requests by the reason of their draft length
+        self.counters = self.speculation.counters
 
     @property
     def context(self) -> int:
@@ -106,6 +106,11 @@ class Engine:
     def holds_slot(self, request_id: RequestId) -> bool:
         """Whether a request has left the queue and not yet ended."""
         return request_id in self._running
+
+    @property
+    def cache_levels(self) -> Mapping[str, int]:
+        """Pages of the prompt cache in use, by level."""
+        return {} if self._prompts is None else self._prompts.levels
 
     @property
     def cache_usage(self) -> float:
@@ -135,7 +140,7 @@ class Engine:
         if verdict.admitted:
             share = self._shares.stamp(request.tenant, len(request.prompt) + request.params.max_tokens)
             keys = () if self._prompts is None else self._prompts.keys(request.prompt, request.tenant)
-            self._waiting[request.id] = Sequence(request, share, self._drafter(request), keys)
+            self._waiting[request.id] = Sequence(request, share, self.speculation.begin(request), keys)
         return verdict
 
     def cancel(self, request_id: RequestId) -> bool:
@@ -152,7 +157,7 @@ class Engine:
         now: seconds on a clock that never goes back; cached prompts live by it.
         """
         self._now = now
-        self._choose_drafts()
+        self.speculation.choose(list(self._running.values()), self._executor.length)
         plan = schedule(
             [sequence.waiting() for sequence in self._waiting.values()],
             [sequence.running() for sequence in self._running.values()],
@@ -166,32 +171,6 @@ class Engine:
         if plan.prefill is not None:
             self._prefill(plan.prefill)
         return self._step(plan.step) if plan.step is not None else []
-
-    def _drafter(self, request: Request) -> Drafter | None:
-        if self._settings.speculation.max_tokens == 0 or self.shapes.step_rows == (1,):
-            return None
-        drafter = NgramDrafter()
-        drafter.extend(request.prompt)
-        return drafter
-
-    def _choose_drafts(self) -> None:
-        decoding = [sequence for sequence in self._running.values() if not sequence.prefilling]
-        costs = {rows: self._step_seconds[rows, self._executor.length] for rows in self.shapes.step_rows}
-        reasons: dict[str, int] = {}
-        for sequence in decoding:
-            if sequence.drafter is None:
-                continue
-            choice = choose_draft_length(
-                sequence.acceptance,
-                decoding=len(decoding),
-                limits=self._settings.speculation,
-                step_cost=costs,
-            )
-            reasons[choice.reason] = reasons.get(choice.reason, 0) + 1
-            # One token is looked at even where none is drafted: whether it comes is learned for free.
-            sequence.proposal = sequence.drafter.propose(max(choice.tokens, 1))
-            sequence.draft_limit = choice.tokens
-        self.speculating = reasons
 
     def _cached_tokens(self) -> dict[RequestId, int]:
         """What the cache would supply to those who may get a slot now."""
@@ -278,7 +257,7 @@ class Engine:
             taking_part.append((sequence, draft))
         result = self._executor.step(tokens, positions)
         self.counters.steps += 1
-        needs_logits = any(_needs_logits(sequence) for sequence, _ in taking_part)
+        needs_logits = any(self._needs_logits(sequence, draft) for sequence, draft in taking_part)
         logits = result.host_logits() if needs_logits else None
         return [self._gain(sequence, draft, result, logits) for sequence, draft in taking_part]
 
@@ -299,7 +278,7 @@ class Engine:
         slot, request = self._slot_of(sequence), sequence.request
         rows = None if logits is None else logits[slot, : len(draft) + 1]
         gained = self._accept(sequence, draft, [int(token) for token in result.best[slot]], rows)
-        self._learn(sequence, draft, gained)
+        self.speculation.learn(sequence, draft, gained)
         already = len(sequence.output)
         end_tokens = self._settings.end_tokens
         kept = keep(gained.tokens, already=already, params=request.params, end_tokens=end_tokens)
@@ -322,6 +301,7 @@ class Engine:
             finished=reason,
             drafted=len(draft),
             accepted=min(gained.accepted, len(kept.tokens)),
+            bent=min(gained.bent, len(kept.tokens)),
             cache=usage,
         )
 
@@ -332,35 +312,21 @@ class Engine:
         best: list[int],
         rows: npt.NDArray[np.float32] | None,
     ) -> Acceptance:
-        params = sequence.request.params
-        if params.greedy:
+        params, layered = sequence.request.params, self._settings.layered if draft else None
+        if params.greedy and layered is None:
             return accept_greedy(draft, best)
         if rows is None:
-            raise AssertionError("a sampled request's step has logits")
-        return accept_sampled(
-            draft,
-            rows,
-            params,
-            position=sequence.prompt_tokens + len(sequence.output),
-            context=sequence.sampling_context(self._settings.end_tokens),
-        )
+            raise AssertionError("a step whose logits decide has logits")
+        position = sequence.prompt_tokens + len(sequence.output)
+        context = sequence.sampling_context(self._settings.end_tokens)
+        if layered is None:
+            return accept_sampled(draft, rows, params, position=position, context=context)
+        return accept_layered(draft, rows, params, position=position, context=context, rule=layered)
 
-    def _learn(self, sequence: Sequence, draft: tuple[int, ...], gained: Acceptance) -> None:
-        if sequence.drafter is None:
-            return
-        proposal = sequence.proposal
-        agreed = gained.tokens[0] == proposal[0] if proposal and not draft else None
-        sequence.acceptance = observe(
-            sequence.acceptance,
-            proposed=len(proposal),
-            drafted=len(draft),
-            accepted=gained.accepted,
-            agreed=agreed,
-        )
-        if draft:
-            self.counters.drafts += 1
-            self.counters.draft_tokens += len(draft)
-            self.counters.accepted_tokens += gained.accepted
+    def _needs_logits(self, sequence: Sequence, draft: tuple[int, ...]) -> bool:
+        params = sequence.request.params
+        bends = bool(draft) and self._settings.layered is not None
+        return bends or not params.greedy or params.logprobs is not None
 
     def _in_slot(self, slot: int) -> Sequence:
         return next(sequence for sequence in self._running.values() if sequence.slot == slot)
@@ -370,11 +336,6 @@ class Engine:
         if sequence.slot is None:
             raise AssertionError(f"running request {sequence.request.id} holds no slot")
         return sequence.slot
-
-
-def _needs_logits(sequence: Sequence) -> bool:
-    params = sequence.request.params
-    return not params.greedy or params.logprobs is not None
 
 
 def _logprobs(

@@ -42,6 +42,20 @@ class IterationCounters(Protocol):
         ...
 
 
+class SpeculationView(Protocol):
+    """What an engine shows of its speculation."""
+
+    @property
+    def reasons(self) -> Mapping[str, int]:
+        """Running requests by the reason of their draft length."""
+        ...
+
+    @property
+    def lengths(self) -> Mapping[int, int]:
+        """Running requests by their draft length."""
+        ...
+
+
 class Batch(Protocol):
     """The synchronous engine: `loop.Engine`. Only one thread calls it."""
 
@@ -51,8 +65,13 @@ class Batch(Protocol):
         ...
 
     @property
-    def speculating(self) -> Mapping[str, int]:
-        """Running requests by the reason of their draft length."""
+    def speculation(self) -> SpeculationView:
+        """How the last step was drafted."""
+        ...
+
+    @property
+    def cache_levels(self) -> Mapping[str, int]:
+        """Pages of the prompt cache in use, by level."""
         ...
 
     @property
@@ -156,9 +175,18 @@ class EngineRunner:
         with self._lock:
             running = sum(held.scheduled is not None for held in self._held.values())
             waiting = len(self._held) - running
-        reasons = self._batch.speculating
-        shown = next((reason for reason in SPECULATION_ORDER if reasons.get(reason)), "off")
-        return EngineState(running, waiting, self._batch.cache_usage, shown, self._acceptance, self._failure)
+        speculation = self._batch.speculation
+        shown = next((reason for reason in SPECULATION_ORDER if speculation.reasons.get(reason)), "off")
+        return EngineState(
+            running,
+            waiting,
+            self._batch.cache_usage,
+            shown,
+            self._acceptance,
+            self._failure,
+            speculation.lengths,
+            self._batch.cache_levels,
+        )
 
     def submit(self, requests: Sequence[EngineRequest], listener: ProgressListener) -> Admission:
         """Queue all of them or none; an engine that has died admits nobody."""
@@ -265,6 +293,7 @@ class EngineRunner:
                 generated_tokens=sum(len(output.tokens) for output in outputs),
                 drafted=tuple(output.drafted for output in drafting),
                 accepted=tuple(output.accepted for output in drafting),
+                bent=sum(output.bent for output in drafting),
                 cache_queries=events.queries,
                 cache_hits=events.hits,
                 cache_evictions=events.evictions,

@@ -40,6 +40,7 @@ class Output:
     finished: FinishReason | None = None
     drafted: int = 0
     accepted: int = 0
+    bent: int = 0  # accepted by a lossy rule alone
     cache: CacheUsage | None = None  # with the first tokens
 
 

@@ -68,6 +68,7 @@ class IterationRecord:
     generated_tokens: int
     drafted: tuple[int, ...] = ()
     accepted: tuple[int, ...] = ()
+    bent: int = 0  # of those accepted, by a lossy rule alone
     cache_queries: int = 0  # prompt tokens looked up
     cache_hits: Mapping[str, int] = field(default_factory=dict)  # prompt tokens found, by PageTier
     cache_evictions: Mapping[str, int] = field(default_factory=dict)  # pages, by reason
@@ -77,7 +78,8 @@ class IterationRecord:
 class EngineState:
     """What is true of an engine now. `speculation`: why the last step drafted as it did (DraftLength.reason).
 
-    `failure`: None while it lives, else one line that says why it died.
+    `drafting`: requests that decode, by the tokens that each may draft. `cache_pages`: pages of the prompt cache in use, by
+    level. `failure`: None while it lives, else one line that says why it died.
     """
 
     running: int
@@ -86,16 +88,36 @@ class EngineState:
     speculation: str = "off"
     acceptance: float | None = None  # share of drafted tokens kept of late
     failure: str | None = None
+    drafting: Mapping[int, int] = field(default_factory=dict)
+    cache_pages: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SpeculationFacts:
+    """How an engine speculates. `most_tokens`: drafted in a step at most. `lossy`: the rule that bends, None = exact."""
+
+    method: str = "off"  # off | ngram | draft
+    most_tokens: int = 0
+    disabled_above_batch: int | None = None
+    lossy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """What does not change while an engine lives. `details`: further facts for metrics (dtypes, buckets, pages)."""
+    """What does not change while an engine lives. `details`: further facts for metrics (dtypes, buckets, pages).
+
+    `row_exact`: whether the warm-up found the same bits in every step shape; `agreement`: the share of rows whose most
+    probable token was the same in all of them; None where nothing was compared. `cache_pages`: room for pages, by level.
+    """
 
     max_length: int
     slots: int
     end_tokens: frozenset[int]
     details: Mapping[str, str] = field(default_factory=dict)
+    speculation: SpeculationFacts = SpeculationFacts()
+    row_exact: bool | None = None
+    agreement: float | None = None
+    cache_pages: Mapping[str, int] = field(default_factory=dict)
 
 
 class Engine(Protocol):

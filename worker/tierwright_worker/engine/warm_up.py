@@ -29,7 +29,7 @@ def warm_up(executor: Executor, store: ProgramStore, *, require_exact: bool) -> 
     prompt, rest = [int(token) for token in tokens[:_PROMPT]], tokens[_PROMPT:].astype(np.int32)
     seconds: dict[tuple[int, int], float] = {}
     reference: npt.NDArray[np.float32] | None = None
-    exact = True
+    exact, agreed, compared = True, 0, 0
     for length in shapes.length_buckets:
         executor.set_length(length)
         for bucket in shapes.prefill_buckets:
@@ -41,6 +41,8 @@ def warm_up(executor: Executor, store: ProgramStore, *, require_exact: bool) -> 
             seen = _logits(executor, rest, rows, widest)
             reference = seen if reference is None else reference
             exact = exact and bool(np.array_equal(seen, reference))
+            agreed += int(np.sum(np.argmax(seen, -1) == np.argmax(reference, -1)))
+            compared += len(seen)
             seconds[rows, length] = min(
                 timed(partial(_step, executor, rest, rows, 0)) for _ in range(_TIMED_RUNS)
             )
@@ -51,6 +53,7 @@ def warm_up(executor: Executor, store: ProgramStore, *, require_exact: bool) -> 
         exact=exact,
         step_rows=usable,
         step_seconds=seconds,
+        agreement=agreed / compared,
         origins=Counter(ready.origin for ready in built),
         seconds=time.perf_counter() - began,
     )
