@@ -7,7 +7,7 @@ RUN := PATH="$(CURDIR)/.venv/bin:$$PATH"
 export PYTHONPATH := $(CURDIR)
 
 help:  ## show the targets
-	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 .venv/.stamp: requirements/dev.txt pyproject.toml dev/venv.sh
 	@bash dev/venv.sh
@@ -20,11 +20,17 @@ check: .venv/.stamp  ## format, lint, types, import contracts, file length, unit
 fix: .venv/.stamp  ## format the code and mend what the linter can
 	@$(RUN) ruff format -q . && $(RUN) ruff check --fix -q .
 
-test: .venv/.stamp  ## check, then the tests on a control plane with kwok, then one pass on real nodes
+test: .venv/.stamp  ## all tests: check, the JAX worker, a control plane with kwok, one pass on real nodes
 	@$(RUN) bash dev/test.sh
 
 test-worker:  ## the JAX worker's checks and tests, in its own virtual environment
 	@bash dev/test_worker.sh
+
+test-integration: .venv/.stamp  ## the part of the tests that needs a control plane and kwok
+	@$(RUN) bash dev/test.sh integration
+
+test-e2e: .venv/.stamp  ## the part of the tests that needs real nodes
+	@$(RUN) bash dev/test.sh e2e
 
 demo: .venv/.stamp  ## build the images, start a cluster, serve one model at two speeds; KEEP=1 leaves it running, CLUSTER=given uses yours
 	@$(RUN) $(PY) -m dev.demo $(if $(KEEP),--keep) $(if $(filter given,$(CLUSTER)),--given)
@@ -47,4 +53,4 @@ cluster-status: .venv/.stamp  ## what runs, and where
 lock: .venv/.stamp  ## lock the requirements anew from the *.in files
 	@bash dev/lock.sh
 
-.PHONY: help venv check fix test test-worker demo generate verify cluster-up cluster-down cluster-status lock
+.PHONY: help venv check fix test test-worker test-integration test-e2e demo generate verify cluster-up cluster-down cluster-status lock

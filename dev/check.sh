@@ -5,8 +5,8 @@ cd "$(dirname "$0")/.."
 step() { printf '== %s\n' "$1"; }
 step format; ruff format --check -q .
 step lint; ruff check -q .
-step types; mypy --no-error-summary operator/tierwright dev tests
-step imports; out=$(PYTHONPATH=operator lint-imports) || { printf '%s\n' "$out"; exit 1; }
+step types; python -m dev.watch types mypy --no-error-summary operator/tierwright dev tests
+step imports; PYTHONPATH=operator python -m dev.watch imports lint-imports
 step 'file length'; python -m dev.file_length
 step 'generated files'; python -m dev.generate --check
 step 'unit tests'; python -m pytest -q -n 2 --cov --cov-report= tests/unit

@@ -10,7 +10,8 @@ fi
 install() { # environment, requirement file, further arguments of pip
   local env=$1 file=$2; shift 2
   [ -x "$env/bin/python" ] || "$python" -m venv "$env"
-  "$env/bin/pip" install --disable-pip-version-check --quiet --only-binary :all: --require-hashes "$@" -r "$file"
+  "$env/bin/python" -m dev.watch "$env" "$env/bin/python" -m pip install --disable-pip-version-check --progress-bar off \
+    --only-binary :all: --require-hashes "$@" -r "$file"
 }
 echo "== virtual environment: $("$python" -V 2>&1), requirements/worker-test.txt"
 install .venv-worker requirements/worker-test.txt

@@ -126,13 +126,11 @@ def _tools(_: argparse.Namespace) -> int:
 
 
 def _prepare(arguments: argparse.Namespace) -> int:
+    missing = node_requirements.provide()
     programs = source.programs()
     print(f"Kubernetes {programs.version} from {programs.origin}")
     print(f"kwok: {source.kwok()}")
     _tools(arguments)
-    if missing := node_requirements.missing_requirements():
-        node_requirements.install_missing_programs(paths.cache_dir() / "logs" / "apt.log")
-        missing = node_requirements.missing_requirements()
     if not missing:
         ensure_base_images()
     return 0

@@ -183,7 +183,7 @@ def _up(name: str, nodes: Nodes, progress: Progress, *, use_given: bool, owned: 
 
 
 def _start(name: str, nodes: Nodes, run_dir: Path, progress: Progress) -> Cluster:
-    if nodes == "real" and (missing := node_requirements.missing_requirements()):
+    if nodes == "real" and (missing := node_requirements.provide(progress)):
         raise NodesError("real nodes cannot run here:\n" + "\n".join(f"  - {each}" for each in missing))
     if nodes == "real":
         slot.require_free()  # before minutes go into a build that this machine has no place for

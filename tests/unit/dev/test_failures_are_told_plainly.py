@@ -35,7 +35,8 @@ def test_a_demo_whose_images_cannot_be_built_says_so(
     def fails(*_: object, **__: object) -> None:
         raise BuildError("no space left on /var")
 
-    monkeypatch.setattr(demo, "missing_requirements", list)
+    monkeypatch.setattr(demo, "provide", list)
+    monkeypatch.setattr(story, "_require_place", lambda: None)
     monkeypatch.setattr(story, "build_image", fails)
     monkeypatch.setattr("sys.argv", ["demo"])
     assert demo.main() == 1

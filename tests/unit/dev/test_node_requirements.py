@@ -42,6 +42,17 @@ def test_nothing_is_installed_where_apt_is_forbidden(monkeypatch: pytest.MonkeyP
     assert not (tmp_path / "apt.log").exists()
 
 
+def test_nothing_is_installed_where_real_nodes_could_not_run_anyway(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(node_requirements, "system_path", lambda: str(tmp_path))
+    monkeypatch.setattr(node_requirements, "_missing_of_kernel", lambda: ["no writable cgroups"])
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.delenv("TIERWRIGHT_NO_APT", raising=False)
+    install_missing_programs(tmp_path / "apt.log")
+    assert not (tmp_path / "apt.log").exists()
+
+
 def test_system_programs_are_found_with_a_users_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/home/me/bin")
     assert system_path() == "/home/me/bin:/usr/local/sbin:/usr/sbin:/sbin"
