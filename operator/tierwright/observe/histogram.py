@@ -4,6 +4,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def added(series: Iterable[Sequence[tuple[float, float]]], totals: Totals) -> Hi
         return None
     if not math.isinf(bounds[-1]):
         bounds, counts = (*bounds, math.inf), [*counts, totals.count]
-    falling = any(later < earlier for earlier, later in zip(counts, counts[1:], strict=False))
+    falling = any(later < earlier for earlier, later in pairwise(counts))
     if falling or counts[0] < 0 or counts[-1] != totals.count:
         return None
     return Histogram(bounds, tuple(counts), totals.sum)

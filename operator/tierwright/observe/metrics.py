@@ -6,12 +6,14 @@ only those are looked at. What is missing, malformed or not a number is left out
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
+from tierwright.observe import metric_names as names
 from tierwright.observe.histogram import Histogram, Totals, added
 
 MAX_PAGE: Final = 4 * 1024 * 1024
@@ -19,51 +21,11 @@ MAX_PAGE: Final = 4 * 1024 * 1024
 MAX_LINES: Final = 20_000
 """Most wanted lines that are read; a page of vLLM 0.32 has about 130."""
 
-_GAUGES: Final[Mapping[str, tuple[str, ...]]] = {
-    "running": ("vllm:num_requests_running",),
-    "waiting": ("vllm:num_requests_waiting",),
-    "kv_usage": ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
-    "process_start": ("process_start_time_seconds",),
-}
-_COUNTERS: Final[Mapping[str, tuple[str, ...]]] = {
-    "finished": ("vllm:request_success_total", "vllm:request_success"),
-    "rejected": ("vllm:admission_rejections_total",),
-    "prompt_tokens": ("vllm:prompt_tokens_total", "vllm:prompt_tokens"),
-    "cached_tokens": ("vllm:prompt_tokens_cached_total", "vllm:prefix_cache_hits_total"),
-    "output_tokens": ("vllm:generation_tokens_total", "vllm:generation_tokens"),
-}
-_TOTALS: Final[Mapping[str, tuple[str, ...]]] = {
-    "inter_token": ("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"),
-    "steps": ("vllm:iteration_tokens_total",),
-}
-_HISTOGRAMS: Final[Mapping[str, tuple[str, ...]]] = {
-    "first_token": ("vllm:time_to_first_token_seconds",),
-    "per_output_token": ("vllm:request_time_per_output_token_seconds",),
-}
-_CACHE_INFO: Final = "vllm:cache_config_info"
-OPTIONAL: Final = frozenset({"rejected", "cached_tokens", "process_start", "kv_tokens"})
-"""Figures that many engines do not publish; their absence is no fault."""
-
-
-def _wanted() -> re.Pattern[str]:
-    """A line of a wanted family: name, labels with their braces, and the rest, which holds value and timestamp."""
-    plain = [name for table in (_GAUGES, _COUNTERS) for names in table.values() for name in names]
-    summed = [name + end for names in _TOTALS.values() for name in names for end in ("_sum", "_count")]
-    full = [
-        name + end
-        for names in _HISTOGRAMS.values()
-        for name in names
-        for end in ("_sum", "_count", "_bucket")
-    ]
-    words = "|".join(re.escape(name) for name in (*plain, *summed, *full, _CACHE_INFO))
-    return re.compile(rf"\n[ \t]*({words})(?![\w:])[ \t]*(\{{.*\}})?(.*)")
-
-
-_LINE: Final = _wanted()
+# A line of a wanted family: name, labels with their braces, and the rest, which holds value and timestamp.
+_LINE: Final = re.compile(rf"\n[ \t]*({'|'.join(map(re.escape, names.ALL))})(?![\w:])[ \t]*(\{{.*\}})?(.*)")
 _LABEL: Final = re.compile(r'[ \t]*([a-zA-Z_]\w*)[ \t]*=[ \t]*"((?:[^"\\]|\\.)*)"[ \t]*(?:,|$)', re.ASCII)
 _ESCAPE: Final = re.compile(r"\\(.)")
 _UNESCAPED: Final = {"n": "\n", '"': '"', "\\": "\\"}
-_Found = dict[str, list[tuple[str, float]]]
 
 
 class FaultKind(StrEnum):
@@ -118,32 +80,34 @@ class MetricsPage:
     faults: tuple[Fault, ...] = ()
 
 
-class PageRefused(ValueError):
+class PageRefusedError(ValueError):
     """The page is longer than any engine's: not a metrics page, or a label that grows without end."""
 
 
 def parse(text: str) -> MetricsPage:
-    """Read a page. Raises PageRefused when it is too long; whatever else is wrong becomes a fault."""
+    """Read a page. Raises PageRefusedError when it is too long; whatever else is wrong becomes a fault."""
     if len(text) > MAX_PAGE:
-        raise PageRefused(f"the metrics page has {len(text):,} characters; at most {MAX_PAGE:,} are read")
-    faults: dict[Fault, None] = {}
-    found = _collect(text, faults)
-    values: dict[str, float | None] = {}
-    for field, names in _GAUGES.items():
-        values[field] = _total(field, _first(found, names), faults)
-    for field, names in _COUNTERS.items():
-        values[field] = _total(field, _first(found, names), faults)
-    if values["kv_usage"] is not None:
-        values["kv_usage"] /= len(_first(found, _GAUGES["kv_usage"]))
-    totals = {field: _totals(field, found, names, faults) for field, names in _TOTALS.items()}
-    histograms = {field: _histogram(field, found, names, faults) for field, names in _HISTOGRAMS.items()}
-    kv_tokens = _kv_tokens(found.get(_CACHE_INFO, []))
-    everything = {**values, **totals, **histograms}
-    blamed = {fault.family for fault in faults}
-    for field, value in everything.items():
-        if value is None and field not in OPTIONAL and field not in blamed:
-            faults[Fault(FaultKind.MISSING, field)] = None
-    return MetricsPage(**values, **totals, **histograms, kv_tokens=kv_tokens, faults=tuple(faults))
+        raise PageRefusedError(
+            f"the metrics page has {len(text):,} characters; at most {MAX_PAGE:,} are read"
+        )
+    reader = _Reader(text)
+    return MetricsPage(
+        running=reader.total("running", names.RUNNING),
+        waiting=reader.total("waiting", names.WAITING),
+        kv_usage=reader.mean("kv_usage", names.KV_USAGE),
+        process_start=reader.total("process_start", names.PROCESS_START, optional=True),
+        kv_tokens=reader.kv_tokens(),
+        finished=reader.total("finished", names.FINISHED),
+        rejected=reader.total("rejected", names.REJECTED, optional=True),
+        prompt_tokens=reader.total("prompt_tokens", names.PROMPT_TOKENS),
+        cached_tokens=reader.total("cached_tokens", names.CACHED_TOKENS, optional=True),
+        output_tokens=reader.total("output_tokens", names.OUTPUT_TOKENS),
+        inter_token=reader.totals("inter_token", names.INTER_TOKEN),
+        steps=reader.totals("steps", names.STEPS),
+        first_token=reader.histogram("first_token", names.FIRST_TOKEN),
+        per_output_token=reader.histogram("per_output_token", names.PER_OUTPUT_TOKEN),
+        faults=tuple(reader.faults),
+    )
 
 
 def labels_of(text: str) -> Mapping[str, str] | None:
@@ -193,85 +157,96 @@ def _value(rest: str) -> float:
         return _number(value)
 
 
-def _collect(text: str, faults: dict[Fault, None]) -> _Found:
-    found: _Found = {}
-    lines = 0
-    for name, labels, rest in _LINE.findall("\n" + text):
-        lines += 1
-        if lines > MAX_LINES:
-            raise PageRefused(
-                f"the metrics page has more than {MAX_LINES:,} lines of the families that are read"
+class _Reader:
+    """The wanted lines of one page by name, and what was wrong with them."""
+
+    def __init__(self, text: str) -> None:
+        self.faults: dict[Fault, None] = {}
+        self._found: dict[str, list[tuple[str, float]]] = {}
+        lines = _LINE.findall("\n" + text)
+        if len(lines) > MAX_LINES:
+            raise PageRefusedError(
+                f"the metrics page has {len(lines):,} lines of the families that are read; at most {MAX_LINES:,}"
             )
-        try:
-            value = _value(rest)
-        except ValueError:
-            faults[Fault(FaultKind.MALFORMED, name)] = None
-            continue
-        if _series(labels) is None:
-            faults[Fault(FaultKind.MALFORMED, name)] = None
-            continue
-        found.setdefault(name, []).append((labels, value))
-    return found
+        broken = set()
+        for name, labels, rest in lines:
+            try:
+                value = _value(rest)
+            except ValueError:
+                broken.add(name)
+                continue
+            if _series(labels) is None:
+                broken.add(name)
+            else:
+                self._found.setdefault(name, []).append((labels, value))
+        for name in sorted(broken):
+            # A sum over the rest would fall, and a counter that falls looks like a restart.
+            self._blame(FaultKind.MALFORMED, name)
+            self._found.pop(name, None)
 
-
-def _first(found: _Found, names: Iterable[str]) -> list[tuple[str, float]]:
-    """The lines of the first name that the page knows: later names are those of older engines."""
-    return next((found[name] for name in names if name in found), [])
-
-
-def _total(field: str, lines: list[tuple[str, float]], faults: dict[Fault, None]) -> float | None:
-    if not lines:
-        return None
-    total = math.fsum(value for _, value in lines) if _finite(lines) else math.nan
-    if not (math.isfinite(total) and all(value >= 0 for _, value in lines)):
-        faults[Fault(FaultKind.NOT_A_NUMBER, field)] = None
-        return None
-    return total
-
-
-def _finite(lines: list[tuple[str, float]]) -> bool:
-    return all(math.isfinite(value) for _, value in lines)
-
-
-def _totals(field: str, found: _Found, names: Iterable[str], faults: dict[Fault, None]) -> Totals | None:
-    for name in names:
-        if f"{name}_count" in found or f"{name}_sum" in found:
-            seconds = _total(field, found.get(f"{name}_sum", []), faults)
-            count = _total(field, found.get(f"{name}_count", []), faults)
-            return None if seconds is None or count is None else Totals(seconds, count)
-    return None
-
-
-def _histogram(
-    field: str, found: _Found, names: Iterable[str], faults: dict[Fault, None]
-) -> Histogram | None:
-    totals = _totals(field, found, names, faults)
-    lines = _first(found, [f"{name}_bucket" for name in names])
-    if totals is None or not lines:
-        return None
-    if not _finite(lines):
-        faults[Fault(FaultKind.NOT_A_NUMBER, field)] = None
-        return None
-    by_series: dict[str, list[tuple[float, float]]] = {}
-    for labels, value in lines:
-        series = _series(labels)
-        if series is None or series[1] is None:
-            faults[Fault(FaultKind.MALFORMED, field)] = None
+    def total(self, field: str, spellings: Sequence[str], *, optional: bool = False) -> float | None:
+        """The sum over the series of one family."""
+        lines = self._first(spellings)
+        if not lines:
+            if not optional:
+                self._blame(FaultKind.MISSING, field)
             return None
-        by_series.setdefault(series[0], []).append((series[1], value))
-    histogram = added(by_series.values(), totals)
-    if histogram is None:
-        faults[Fault(FaultKind.INCONSISTENT, field)] = None
-    return histogram
-
-
-def _kv_tokens(lines: list[tuple[str, float]]) -> float | None:
-    """Blocks times block size, which vLLM tells as labels; None where they are no numbers ("None" before profiling)."""
-    total = 0.0
-    for text, _ in lines:
-        labels = labels_of(text) or {}
-        try:
-            total += _number(labels["num_gpu_blocks"]) * _number(labels["block_size"])
-        except (KeyError, ValueError):
+        total = sum(value for _, value in lines) if _counts(lines) else math.nan
+        if not math.isfinite(total):
+            self._blame(FaultKind.NOT_A_NUMBER, field)
             return None
-    return total if math.isfinite(total) and total > 0 else None
+        return total
+
+    def mean(self, field: str, spellings: Sequence[str]) -> float | None:
+        """The mean over the series of one family."""
+        total = self.total(field, spellings)
+        return None if total is None else total / len(self._first(spellings))
+
+    def totals(self, field: str, spellings: Sequence[str]) -> Totals | None:
+        """Sum and count of a histogram."""
+        name = next((name for name in spellings if f"{name}_count" in self._found), spellings[0])
+        total, count = self.total(field, (f"{name}_sum",)), self.total(field, (f"{name}_count",))
+        return None if total is None or count is None else Totals(total, count)
+
+    def histogram(self, field: str, spellings: Sequence[str]) -> Histogram | None:
+        """A whole histogram."""
+        totals = self.totals(field, spellings)
+        if totals is None:
+            return None
+        lines = self._first([f"{name}_bucket" for name in spellings])
+        if not _counts(lines):
+            self._blame(FaultKind.NOT_A_NUMBER, field)
+            return None
+        by_series: dict[str, list[tuple[float, float]]] = {}
+        for labels, value in lines:
+            series = _series(labels)
+            if series is None or series[1] is None:
+                self._blame(FaultKind.MALFORMED, field)
+                return None
+            by_series.setdefault(series[0], []).append((series[1], value))
+        histogram = added(by_series.values(), totals)
+        if histogram is None:
+            self._blame(FaultKind.INCONSISTENT, field)
+        return histogram
+
+    def kv_tokens(self) -> float | None:
+        """Blocks times block size, which vLLM tells as labels; None where they are no numbers (before profiling)."""
+        total = 0.0
+        for text, _ in self._found.get(names.CACHE_INFO, []):
+            labels = labels_of(text) or {}
+            try:
+                total += _number(labels["num_gpu_blocks"]) * _number(labels["block_size"])
+            except (KeyError, ValueError):
+                return None
+        return total if 0 < total < math.inf else None
+
+    def _first(self, spellings: Sequence[str]) -> list[tuple[str, float]]:
+        return next((self._found[name] for name in spellings if name in self._found), [])
+
+    def _blame(self, kind: FaultKind, family: str) -> None:
+        self.faults[Fault(kind, family)] = None
+
+
+def _counts(lines: Sequence[tuple[str, float]]) -> bool:
+    """Whether every value is finite and not negative."""
+    return all(0 <= value <= sys.float_info.max for _, value in lines)

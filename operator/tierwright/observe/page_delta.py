@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tierwright.observe.histogram import Histogram, Totals
 from tierwright.observe.metrics import MetricsPage
@@ -93,5 +94,5 @@ def _histogram(before: Histogram | None, after: Histogram | None, restarted: boo
     if before is None or before.bounds != after.bounds:
         return None
     counts = tuple(new - old for old, new in zip(before.counts, after.counts, strict=True))
-    falling = counts[0] < 0 or any(later < sooner for sooner, later in zip(counts, counts[1:], strict=False))
+    falling = counts[0] < 0 or any(later < sooner for sooner, later in pairwise(counts))
     return None if falling else Histogram(after.bounds, counts, max(0.0, after.sum - before.sum))
