@@ -81,18 +81,22 @@ def test_one_broken_tier_keeps_the_children_of_all_from_being_applied() -> None:
 
 
 def test_a_tier_that_cannot_be_built_yet_says_so_with_its_field() -> None:
-    (error,) = render(document(engine={"type": "jax"})).errors
-    assert error.startswith("0.yaml, document 1: spec.engine.type: ")
+    (error,) = render(document(engine={"type": "jax", "promptCache": {"scope": "Tenant"}})).errors
+    assert error.startswith("0.yaml, document 1: spec.engine.promptCache.scope: ")
     assert "not built yet" in error
 
 
 def test_all_that_cannot_be_built_of_one_tier_is_told_at_once() -> None:
     model = {"name": "m", "source": "s3://bucket/m"}
     errors = render(
-        document(model=model, engine={"type": "jax", "tensorParallel": 2}, hardware={"hosts": 2})
+        document(
+            model=model,
+            engine={"type": "vllm", "tensorParallel": 2, "promptCache": {"scope": "Tenant"}},
+            hardware={"hosts": 2},
+        )
     ).errors
     paths = [error.split(": ")[1] for error in errors]
-    assert paths == ["spec.hardware.hosts", "spec.model.source", "spec.engine.type"]
+    assert paths == ["spec.hardware.hosts", "spec.model.source", "spec.engine.promptCache.scope"]
 
 
 def test_unreadable_yaml_is_placed_by_line_and_column_of_the_file() -> None:

@@ -1,11 +1,16 @@
-"""Decides the init container that fetches weights from the hub, once per volume, with the image that the engine has anyway."""
+"""Decides the init containers that fetch weights, once per volume, with the image that the engine has anyway."""
 
 from typing import Any, Final
 
+from tierwright.api.engine import EngineType
+from tierwright.api.sources import HubSource
 from tierwright.api.tier import InferenceTier
 from tierwright.desired.weights import WEIGHTS_PATH, WEIGHTS_VOLUME, WeightsPlan
 
 FETCH_CONTAINER: Final = "fetch-weights"
+FETCH_DRAFT_CONTAINER: Final = "fetch-draft-weights"
+FETCH_CONTAINERS: Final = (FETCH_CONTAINER, FETCH_DRAFT_CONTAINER)
+"""Names of the init containers that fetch weights."""
 TOKEN_VARIABLE: Final = "HF_TOKEN"  # noqa: S105 - the name of a variable
 # Python and huggingface_hub are what every image of vLLM holds; its folder is complete only once the marker
 # stands in it, so a fetch that was cut short goes on at the next start and a complete one needs no network.
@@ -37,36 +42,55 @@ while arguments:
 """
 
 
-def fetch_container(
+def fetch_containers(
+    engine: EngineType,
     plan: WeightsPlan,
     image: str,
     env: list[dict[str, Any]],
     resources: dict[str, Any],
     mounts: list[dict[str, Any]],
-) -> dict[str, Any]:
-    """The init container that fills the weights volume.
+) -> list[dict[str, Any]]:
+    """The init containers that fill the weights volume; none where there is nothing to fetch.
 
     Args:
+        engine: the project's worker fetches by itself, one source at a time; the images of vLLM hold a library.
         plan: what is fetched.
         image: the engine's image.
-        env: the token, and the user's environment: proxies and mirrors serve the fetch as well.
+        env: the token, and the user's environment: proxies, mirrors and the keys of a bucket serve the fetch as well.
         resources: host resources of the engine, without devices: the pod asks for no more by this.
         mounts: the scratch space that every container has.
     """
-    command = ["python3", "-c", FETCH_SCRIPT]
-    for source in plan.fetch:
-        command += [source.repository, source.revision, f"{WEIGHTS_PATH}/{source.folder}"]
-    container: dict[str, Any] = {
-        "name": FETCH_CONTAINER,
-        "image": image,
-        "command": command,
-        "env": env,
-        "volumeMounts": [{"name": WEIGHTS_VOLUME, "mountPath": WEIGHTS_PATH}, *mounts],
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-    }
-    if resources:
-        container["resources"] = resources
-    return container
+    if not plan.fetch:
+        return []
+    if engine is EngineType.JAX:
+        runs = [
+            (name, {"args": ["fetch", "--source", str(one.source), "--to", one.folder]})
+            for name, one in zip(FETCH_CONTAINERS, plan.fetch, strict=False)
+        ]
+    else:
+        runs = [(FETCH_CONTAINER, {"command": ["python3", "-c", FETCH_SCRIPT, *_script_arguments(plan)]})]
+    return [
+        {
+            "name": name,
+            "image": image,
+            **what,
+            "env": env,
+            "volumeMounts": [{"name": WEIGHTS_VOLUME, "mountPath": WEIGHTS_PATH}, *mounts],
+            "terminationMessagePolicy": "FallbackToLogsOnError",
+            **({"resources": resources} if resources else {}),
+        }
+        for name, what in runs
+    ]
+
+
+def _script_arguments(plan: WeightsPlan) -> list[str]:
+    """Three for each source; those that the script cannot fetch are refused by ``weights_plan``."""
+    return [
+        text
+        for one in plan.fetch
+        if isinstance(one.source, HubSource)
+        for text in (one.source.repository, one.source.revision, one.folder)
+    ]
 
 
 def token_env(tier: InferenceTier) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from tierwright.api.tier import InferenceTier
 from tierwright.desired.budgets import Budgets
 from tierwright.desired.containers import container_security, engine_container, host_resources, with_devices
 from tierwright.desired.environment import fetch_env, server_env
-from tierwright.desired.fetch import fetch_container, token_env
+from tierwright.desired.fetch import fetch_containers, token_env
 from tierwright.desired.labels import child_annotations, child_labels
 from tierwright.desired.patch_guard import patched_pod_template
 from tierwright.desired.scheduling import scheduling
@@ -57,24 +57,26 @@ def _pod_spec(
         "enableServiceLinks": False,
         **scheduling(tier, placement),
     }
-    if weights.fetch:
-        pod["initContainers"] = [_fetch(tier, weights, plan, resources)]
+    fetches = _fetches(tier, weights, plan, resources)
+    if fetches:
+        pod["initContainers"] = fetches
     if spec.pod.image_pull_secrets:
         pod["imagePullSecrets"] = [{"name": secret.name} for secret in spec.pod.image_pull_secrets]
     return pod
 
 
-def _fetch(
+def _fetches(
     tier: InferenceTier, weights: WeightsPlan, plan: EnginePlan, resources: dict[str, Any]
-) -> dict[str, Any]:
-    container = fetch_container(
+) -> list[dict[str, Any]]:
+    containers = fetch_containers(
+        tier.spec.engine.type,
         weights,
         plan.image,
         fetch_env(token_env(tier), tier.spec.engine.env),
         resources,
         fetch_scratch_mounts(),
     )
-    return {**container, "securityContext": container_security()}
+    return [{**container, "securityContext": container_security()} for container in containers]
 
 
 def _pod_security(plan: EnginePlan) -> dict[str, Any]:

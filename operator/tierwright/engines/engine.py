@@ -42,3 +42,5 @@ class EnginePlan:
     gid: int
     """User and group that the image is prepared for."""
     warnings: tuple[str, ...] = ()
+    compile_args: tuple[str, ...] = ()
+    """Arguments of a run that fills the compile cache and ends; empty where the engine has no such run."""

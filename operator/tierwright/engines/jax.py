@@ -1,51 +1,83 @@
-"""Decides how the JAX engine is started; until the project's worker is built, only an image given by the user serves."""
+"""Decides how the project's JAX worker is started on CPUs, NVIDIA GPUs and Neuron devices: image, environment, probes, user."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from tierwright.api.hardware import Accelerator
 from tierwright.api.tier import TierSpec
 from tierwright.engines.engine import CACHE_PATH, EnginePlan, EngineRequest
 from tierwright.engines.images import version_from_image
-from tierwright.engines.vllm_arguments import vllm_arguments
-from tierwright.hardware.refusal import unsupported
+from tierwright.engines.jax_arguments import compile_arguments, serve_arguments
 
+NEWEST: Final = "0.1.0"
+"""The newest version of the worker, and the one whose arguments are generated."""
+_REPOSITORY: Final = "localhost/tierwright/worker"
+# No registry: until the project publishes an image, whoever took a name would run code in its users' clusters.
+_FLAVOURS: Final[Mapping[Accelerator, str]] = {
+    Accelerator.CPU: "cpu",
+    Accelerator.NVIDIA: "cuda",
+    Accelerator.NEURON: "neuron",
+}
 UID: Final = 65532
 GID: Final = 65532
 HEALTH_PATH: Final = "/health"
+"""Answers 200 only once every program is warm, and fails when the engine has died or is told to stop."""
 
 
 def jax_plan(spec: TierSpec, request: EngineRequest) -> EnginePlan:
-    """How a server for JAX tiers is started: the user's image, told by the arguments that vLLM understands.
+    """How the worker is started for the tier.
 
     Raises:
-        RefusedError: there is no image to run, or a field that these arguments cannot express.
+        RefusedError: a field that the worker cannot honour.
     """
-    engine = spec.engine
-    if spec.hardware.accelerator is not Accelerator.NEURON:
-        raise unsupported(
-            "spec.engine.type",
-            f"the JAX worker is not built yet; use type: vllm on {spec.hardware.accelerator}",
-        )
-    if engine.image is None:
-        raise unsupported(
-            "spec.engine.image",
-            "the JAX worker is not built yet; set engine.image to a server that takes vLLM's arguments",
-        )
-    if engine.jax is not None and (engine.jax.length_buckets or engine.jax.prefill_buckets):
-        raise unsupported("spec.engine.jax", "buckets come with the JAX worker, which is not built yet")
-    if engine.prompt_cache.ttl is not None:
-        raise unsupported(
-            "spec.engine.promptCache.ttl", "ttl comes with the JAX worker, which is not built yet"
-        )
+    image, version = _image_and_version(spec, request)
     return EnginePlan(
-        image=engine.image,
-        version=engine.version or version_from_image(engine.image),
-        args=vllm_arguments(engine, spec.model.name, request),
-        env={
-            "JAX_COMPILATION_CACHE_DIR": f"{CACHE_PATH}/jax",
-            "NEURON_COMPILE_CACHE_URL": f"{CACHE_PATH}/neuron",
-        },
+        image=image,
+        version=version,
+        args=serve_arguments(spec, request),
+        compile_args=compile_arguments(spec, request),
+        env=_environment(spec),
         health_path=HEALTH_PATH,
         uid=UID,
         gid=GID,
+        warnings=_warnings(version),
+    )
+
+
+def _image_and_version(spec: TierSpec, request: EngineRequest) -> tuple[str, str | None]:
+    engine = spec.engine
+    if engine.image is not None:
+        return engine.image, engine.version or version_from_image(engine.image)
+    if request.image is not None:
+        return request.image, engine.version or request.version
+    version = engine.version or NEWEST
+    return f"{_REPOSITORY}:{version}-{_FLAVOURS[spec.hardware.accelerator]}", version
+
+
+def _environment(spec: TierSpec) -> dict[str, str]:
+    match spec.hardware.accelerator:
+        case Accelerator.CPU:
+            return {}
+        case Accelerator.NVIDIA:
+            fraction = spec.engine.kv_cache.memory_fraction
+            own = {} if fraction is None else {"XLA_PYTHON_CLIENT_MEM_FRACTION": fraction}
+            return {"CUDA_CACHE_PATH": f"{CACHE_PATH}/cuda", **own}
+        case Accelerator.NEURON:
+            return {
+                "NEURON_COMPILE_CACHE_URL": f"{CACHE_PATH}/neuron",
+                # A compilation that failed is kept in the cache too; without this each start would fail alike.
+                "NEURON_CC_FLAGS": "--retry_failed_compilation",
+                # Greedy text would change from run to run.
+                "NEURON_RT_STOCHASTIC_ROUNDING_EN": "0",
+                # The compiler does not take the default generator of JAX, threefry, in full.
+                "JAX_DEFAULT_PRNG_IMPL": "rbg",
+            }
+
+
+def _warnings(version: str | None) -> tuple[str, ...]:
+    if version is None or version.split(".")[:2] == NEWEST.split(".")[:2]:
+        return ()
+    return (
+        f"spec.engine.version: the arguments generated are those of the JAX worker {NEWEST}; "
+        f"version {version} has not been checked",
     )

@@ -108,6 +108,7 @@ SOURCES: Final[tuple[Case, ...]] = (
             "s3://B/x",
             "pvc://Claim",
             "file://x",
+            "file:///./",
             "s3://a",
         )
     ),
@@ -138,5 +139,11 @@ SOURCES: Final[tuple[Case, ...]] = (
         "a token is used only",
         {"model.tokenSecretRef": {"name": "s", "key": "k"}},
         "cpu",
+    ),
+    Case(
+        "spec.model.tokenSecretRef",
+        "a token is used only",
+        {"model.tokenSecretRef": {"name": "s", "key": "k"}},
+        "neuron",
     ),
 )

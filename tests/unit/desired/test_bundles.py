@@ -178,7 +178,7 @@ def test_services_reach_the_port_of_the_engine() -> None:
     ("accelerator", "spec", "reason"),
     [
         ("nvidia", {"hardware": {"hosts": 2}}, Reason.UNSUPPORTED),
-        ("nvidia", {"engine": {"type": "jax"}}, Reason.UNSUPPORTED),
+        ("nvidia", {"engine": {"type": "jax", "dtype": "float16"}}, Reason.UNSUPPORTED),
         ("neuron", {"engine": {"type": "vllm"}}, Reason.UNSUPPORTED),
         ("nvidia", {"podTemplate": {"replicas": 2}}, Reason.INVALID_SPEC),
     ],

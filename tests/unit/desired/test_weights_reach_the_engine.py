@@ -8,12 +8,21 @@ from typing import Any
 
 import pytest
 
-from tests.support.tier_bundles import bundle_of, engine_container, env_of, pod_spec, refusal_of, tier
+from tests.support.tier_bundles import (
+    bundle_of,
+    engine_container,
+    env_of,
+    flag,
+    pod_spec,
+    refusal_of,
+    tier,
+)
 from tierwright.api.conditions import Reason
+from tierwright.api.engine import EngineType
 from tierwright.api.tier import InferenceTier
-from tierwright.desired.fetch import FETCH_SCRIPT
-from tierwright.desired.sources import ClaimSource, FileSource, HubSource, parse_source
-from tierwright.hardware.refusal import RefusedError
+from tierwright.desired.environment import fetch_env
+from tierwright.desired.fetch import FETCH_CONTAINERS, FETCH_SCRIPT, fetch_containers, token_env
+from tierwright.desired.weights import weights_plan
 
 GATED = {
     "name": "meta/llama",
@@ -141,10 +150,20 @@ def test_a_file_source_is_a_path_in_the_container_and_mounts_no_host_folder() ->
     assert "initContainers" not in pod_spec(wanted)
 
 
-@pytest.mark.parametrize("source", ["s3://bucket/llama", "gs://bucket/llama", "oci://registry/llama"])
-def test_sources_that_cannot_be_fetched_yet_are_refused_in_words(source: str) -> None:
-    refusal = refusal_of(tier(model={"name": "m", "source": source}))
+def test_a_bucket_is_not_fetched_by_an_image_that_cannot() -> None:
+    refusal = refusal_of(tier(model={"name": "m", "source": "s3://bucket/llama"}))
     assert refusal.reason is Reason.UNSUPPORTED
+    assert refusal.path == "spec.model.source"
+    assert "pvc://" in refusal.message
+
+
+@pytest.mark.parametrize(
+    "source", ["gs://bucket/llama", "oci://registry/llama", "hf://a/b@", "file:///m/../x"]
+)
+def test_a_stored_source_that_names_nothing_is_refused_in_words(source: str) -> None:
+    """Rules are asked when a tier is applied; a tier that was stored under older rules comes here as well."""
+    refusal = refusal_of(tier(model={"name": "m", "source": source}))
+    assert refusal.reason is Reason.INVALID_SPEC
     assert refusal.path == "spec.model.source"
     assert "pvc://" in refusal.message
 
@@ -155,47 +174,83 @@ def test_a_draft_that_cannot_be_fetched_is_refused_at_its_own_field() -> None:
     assert refusal.path == "spec.engine.speculation.draftModel.source"
 
 
-@pytest.mark.parametrize(
-    ("text", "source"),
-    [
-        ("hf://gpt2", HubSource("gpt2", "main")),
-        ("hf://org/model", HubSource("org/model", "main")),
-        ("hf://org/model@v1.0", HubSource("org/model", "v1.0")),
-        ("hf://org/model@refs/pr/1", HubSource("org/model", "refs/pr/1")),
-        ("pvc://claim", ClaimSource("claim", "")),
-        ("pvc://claim/", ClaimSource("claim", "")),
-        ("pvc://claim//a/./b/", ClaimSource("claim", "a/b")),
-        ("file:///a/b", FileSource("/a/b")),
-    ],
-)
-def test_sources_mean_what_they_say(text: str, source: object) -> None:
-    assert parse_source(text, "spec.model.source") == source
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "hf://",
-        "hf://a/b/c",
-        "hf://a/b@",
-        "hf://a/b@../../x",
-        "pvc://",
-        "pvc://Claim",
-        "pvc://claim/../x",
-        "file://relative",
-        "file:///",
-        "file:///a/../b",
-    ],
-)
-def test_sources_that_name_nothing_or_leave_their_folder_are_refused(text: str) -> None:
-    with pytest.raises(RefusedError) as caught:
-        parse_source(text, "spec.model.source")
-    assert caught.value.refusal.reason is Reason.INVALID_SPEC
-
-
 def test_two_revisions_never_mix_in_one_folder() -> None:
-    assert HubSource("org/model", "main").folder != HubSource("org/model", "v1").folder
-    assert HubSource("org/model", "refs/pr/1").folder == "hf/org/model/refs--pr--1"
+    def folder(revision: str) -> str:
+        model = {"name": "m", "source": f"hf://org/model@{revision}"}
+        return str(engine_container(tier(model=model))["args"][0])
+
+    assert folder("main") != folder("v1")
+    assert folder("refs/pr/1") == "/models/hf/org/model/refs--pr--1"
+
+
+JAX = {"type": "jax"}
+
+
+def test_a_file_in_the_image_needs_no_volume_and_nothing_hides_it() -> None:
+    wanted = tier("cpu", engine=JAX, model={"name": "m", "source": "file:///models/smollm2.gguf"})
+    container = engine_container(wanted)
+    assert flag(container["args"], "--model") == "/models/smollm2.gguf"
+    assert not [path for path in mounts(container) if path.startswith("/models")]
+    assert "initContainers" not in pod_spec(wanted)
+
+
+def test_a_file_that_the_weights_volume_would_hide_is_refused() -> None:
+    draft = {"method": "DraftModel", "tokens": 3, "draftModel": {"source": "hf://org/draft@main"}}
+    model = {"name": "m", "source": "file:///models/own.gguf"}
+    refusal = refusal_of(tier(engine={"speculation": draft}, model=model))
+    assert refusal.path == "spec.model.source"
+    assert refusal.reason is Reason.INVALID_SPEC
+    assert "/models" in refusal.message
+    beside = {"name": "m", "source": "file:///models-of-mine/own"}
+    assert engine_container(tier(engine={"speculation": draft}, model=beside))
+
+
+@pytest.mark.parametrize(
+    ("source", "said", "folder"),
+    [
+        ("hf://org/model", "hf://org/model@main", "/models/hf/org/model/main"),
+        ("s3://bucket/a", "s3://bucket/a", "/models/s3/bucket/a"),
+        ("s3://bucket//a/", "s3://bucket/a", "/models/s3/bucket/a"),
+        ("s3://bucket", "s3://bucket", "/models/s3/bucket/all"),
+    ],
+)
+def test_the_worker_fetches_by_itself(source: str, said: str, folder: str) -> None:
+    wanted = tier("cpu", engine=JAX, model={"name": "m", "source": source})
+    container = fetch_container(wanted)
+    assert container["args"] == ["fetch", "--source", said, "--to", folder]
+    assert "command" not in container
+    assert flag(engine_container(wanted)["args"], "--model") == folder
+    assert mounts(container)["/models"] is False
+    assert mounts(engine_container(wanted))["/models"] is True
+
+
+def test_a_prefix_never_lies_inside_another_ones_folder() -> None:
+    def folder(prefix: str) -> str:
+        model = {"name": "m", "source": f"s3://bucket/{prefix}"}
+        return str(flag(engine_container(tier("cpu", engine=JAX, model=model))["args"], "--model"))
+
+    folders = [folder(prefix) for prefix in ("a", "a/b", "a-b", "a/b c".replace(" ", "~"))]
+    assert len(set(folders)) == len(folders)
+    assert {path.count("/") for path in folders} == {4}
+
+
+def test_a_gated_model_and_a_bucket_get_what_opens_them_where_they_are_fetched() -> None:
+    """kserve#4400: the token went to the server and not to the container that downloads."""
+    key = {"name": "AWS_ACCESS_KEY_ID", "valueFrom": {"secretKeyRef": {"name": "s3", "key": "id"}}}
+    draft = {"method": "DraftModel", "tokens": 3, "draftModel": {"source": "s3://bucket/draft"}}
+    wanted = tier("nvidia", model=GATED, engine={**JAX, "speculation": draft, "env": [key]})
+    containers = fetch_containers(
+        EngineType.JAX,
+        weights_plan(wanted),
+        "worker:1",
+        fetch_env(token_env(wanted), wanted.spec.engine.env),
+        {},
+        [],
+    )
+    assert [container["name"] for container in containers] == list(FETCH_CONTAINERS)
+    for container in containers:
+        assert env_of(container)["HF_TOKEN"] == TOKEN
+        assert env_of(container)["AWS_ACCESS_KEY_ID"] == key["valueFrom"]
 
 
 HUB_STAND_IN = """

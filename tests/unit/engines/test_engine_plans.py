@@ -90,24 +90,10 @@ def test_vllm_runs_as_the_user_that_its_image_is_prepared_for() -> None:
     assert (plan().uid, plan().gid) == (2000, 0)
 
 
-def test_a_neuron_tier_with_its_own_image_is_told_what_vllm_understands() -> None:
-    neuron = plan("neuron", engine={"batching": {"maxSequences": 4}})
-    assert neuron.image == "example.com/worker:1.0.0"
-    assert neuron.version == "1.0.0"
-    assert neuron.args[:3] == ("/models/m", "--served-model-name", "meta/llama-3.1-8b")
-    assert "--max-num-seqs" in neuron.args
-
-
 @pytest.mark.parametrize(
     ("accelerator", "spec", "path"),
     [
         ("neuron", {"engine": {"type": "vllm"}}, "spec.engine.type"),
-        ("nvidia", {"engine": {"type": "jax"}}, "spec.engine.type"),
-        ("cpu", {"engine": {"type": "jax", "image": "own:1"}}, "spec.engine.type"),
-        ("neuron", {"engine": {"image": None}}, "spec.engine.image"),
-        ("neuron", {"engine": {"jax": {"lengthBuckets": [1024]}}}, "spec.engine.jax"),
-        ("neuron", {"engine": {"jax": {"prefillBuckets": [128]}}}, "spec.engine.jax"),
-        ("neuron", {"engine": {"promptCache": {"ttl": "5m"}}}, "spec.engine.promptCache.ttl"),
         ("neuron", {"engine": {"promptCache": {"scope": "Tenant"}}}, "spec.engine.promptCache.scope"),
         ("nvidia", {"engine": {"promptCache": {"scope": "Tenant"}}}, "spec.engine.promptCache.scope"),
     ],
@@ -143,15 +129,12 @@ def test_a_threshold_that_vllm_would_drop_is_refused() -> None:
     assert plan(engine=engine, hardware={"count": 2}).args
 
 
-def test_an_empty_group_of_jax_settings_asks_for_nothing() -> None:
-    assert plan("neuron", engine={"jax": {}}).args
-
-
 @pytest.mark.parametrize(
     ("image", "version"),
     [
         ("vllm/vllm-openai:v0.32.0", "0.32.0"),
         ("vllm/vllm-openai:0.32", "0.32"),
+        ("localhost/tierwright/worker:0.1.0-cpu", "0.1.0"),
         ("vllm/vllm-openai:v0.32.0rc1-x86_64", "0.32.0rc1"),
         ("host:5000/vllm-openai", None),
         ("host:5000/vllm-openai:v1.2.3@sha256:abc", "1.2.3"),

@@ -13,8 +13,11 @@ OPERATOR_ENV: Final = (
     "HF_HUB_OFFLINE",
     "HOME",
     "JAX_COMPILATION_CACHE_DIR",
+    "JAX_DEFAULT_PRNG_IMPL",
+    "JAX_PLATFORMS",
     "NEURON_COMPILE_CACHE_URL",
     "NEURON_RT_NUM_CORES",
+    "NEURON_RT_STOCHASTIC_ROUNDING_EN",
     "NUMBA_CACHE_DIR",
     "TORCHINDUCTOR_CACHE_DIR",
     "TRITON_CACHE_DIR",
@@ -25,8 +28,11 @@ OPERATOR_ENV: Final = (
     "VLLM_NO_USAGE_STATS",
     "XDG_CACHE_HOME",
     "XDG_CONFIG_HOME",
+    "XLA_PYTHON_CLIENT_MEM_FRACTION",
 )
 """Variables that the operator sets itself, on one accelerator or engine or another."""
+DEFAULT_ENV: Final = ("NEURON_CC_FLAGS",)
+"""Variables to which the operator gives a value that the user may replace."""
 DEVICE_ENV: Final = ("CUDA_VISIBLE_DEVICES", "NEURON_RT_VISIBLE_CORES", "NVIDIA_VISIBLE_DEVICES")
 """Variables by which the device plugin gives a pod its devices; set by hand they take those of other pods."""
 TOKEN_ENV: Final = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")

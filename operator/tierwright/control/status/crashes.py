@@ -7,7 +7,7 @@ from typing import Final
 
 from tierwright.api.conditions import Reason
 from tierwright.control.status.words import clipped, tail
-from tierwright.desired.fetch import FETCH_CONTAINER
+from tierwright.desired.fetch import FETCH_CONTAINERS
 from tierwright.observe.pods import ContainerView, Exit, PodView
 from tierwright.observe.snapshot import Finding, Snapshot
 
@@ -43,7 +43,7 @@ def startup_timeout(snapshot: Snapshot) -> Finding | None:
 def download_failed(snapshot: Snapshot) -> Finding | None:
     """The init container that fetches the weights ends with an error."""
     for pod, container, ended in _broken(snapshot):
-        if container.name == FETCH_CONTAINER:
+        if container.name in FETCH_CONTAINERS:
             return Finding(Reason.DOWNLOAD_FAILED, _ended(pod, container, ended))
     return None
 
@@ -52,7 +52,11 @@ def engine_crashed(snapshot: Snapshot) -> Finding | None:
     """The engine ends by itself, or its liveness probe fails; ends that another cause tells of are left to it."""
     for pod, container, ended in _broken(snapshot):
         stopped = _stopped_by_kubelet(snapshot, pod, container, ended)
-        if ended.reason == "OOMKilled" or container.name == FETCH_CONTAINER or _STARTUP_PROBE.search(stopped):
+        if (
+            ended.reason == "OOMKilled"
+            or container.name in FETCH_CONTAINERS
+            or _STARTUP_PROBE.search(stopped)
+        ):
             continue
         words = _ended(pod, container, ended)
         if _LIVENESS_PROBE.search(stopped):

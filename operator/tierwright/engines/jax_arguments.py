@@ -1,0 +1,194 @@
+"""Decides the command line of the project's JAX worker: one argument per typed field, or the refusal of the field."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from tierwright.api.engine import EngineSpec, Speculation, SpeculationMethod
+from tierwright.api.hardware import Accelerator
+from tierwright.api.scalars import duration_seconds
+from tierwright.api.tier import TierSpec
+from tierwright.engines.engine import CACHE_PATH, HTTP_PORT, EngineRequest
+from tierwright.hardware.refusal import RefusedError, invalid, unsupported
+
+WEIGHTS_CACHE: Final = f"{CACHE_PATH}/weights"
+COMPILE_CACHE: Final = f"{CACHE_PATH}/jax"
+NOT_YET: Final = frozenset(
+    {
+        "--platform",
+        "--kv-cache-dtype",
+        "--speculation-method",
+        "--speculative-model",
+        "--dtype int8",
+    }
+)
+"""Arguments that the worker of this release does not know; what needs one of them is refused."""
+_DTYPES: Final = ("float32", "bfloat16")
+_DEVICE_DTYPE: Final = "bfloat16"
+# On a CPU the worker computes in float32: there its results do not depend on the speed. Devices are made for bfloat16.
+_METHODS: Final[Mapping[SpeculationMethod, str]] = {
+    SpeculationMethod.N_GRAM: "ngram",
+    SpeculationMethod.DRAFT_MODEL: "draft",
+}
+
+
+def serve_arguments(spec: TierSpec, request: EngineRequest) -> tuple[str, ...]:
+    """The arguments of a server; the user's own come last.
+
+    Raises:
+        RefusedError: a field that the worker cannot honour.
+    """
+    _refuse_what_the_worker_lacks(spec)
+    engine = spec.engine
+    args = ["serve", *_model(spec, request)]
+    args += ["--served-model-name", spec.model.name, "--port", str(HTTP_PORT)]
+    args += ["--shutdown-timeout", str(request.drain_seconds)]
+    if engine.batching.max_batched_tokens is not None:
+        args += ["--max-num-batched-tokens", str(engine.batching.max_batched_tokens)]
+    if engine.speculation is not None and engine.speculation.disable_above_batch_size is not None:
+        args += ["--speculation-disable-above-batch", str(engine.speculation.disable_above_batch_size)]
+    if engine.prompt_cache.ttl is not None:
+        args += ["--prompt-cache-ttl", f"{duration_seconds(engine.prompt_cache.ttl):g}"]
+    return (*args, *engine.extra_args)
+
+
+def compile_arguments(spec: TierSpec, request: EngineRequest) -> tuple[str, ...]:
+    """The arguments of a run that fills the compile cache and ends: all that programs depend on, and nothing else.
+
+    Raises:
+        RefusedError: a field that the worker cannot honour.
+    """
+    _refuse_what_the_worker_lacks(spec)
+    return ("compile", *_model(spec, request))
+
+
+def _model(spec: TierSpec, request: EngineRequest) -> list[str]:
+    """What decides the programs: model, shapes, number formats, parallelism."""
+    engine = spec.engine
+    args = ["--model", request.model_path, "--weights-cache", WEIGHTS_CACHE, "--compile-cache", COMPILE_CACHE]
+    if "--platform" not in NOT_YET:
+        platform = "cuda" if spec.hardware.accelerator is Accelerator.NVIDIA else spec.hardware.accelerator
+        args += ["--platform", platform]
+    args += _number_formats(spec)
+    if engine.tensor_parallel > 1:
+        args += _if_built("--tensor-parallel-size", str(engine.tensor_parallel), "tensorParallel")
+    if engine.max_model_len is not None:
+        args += ["--max-model-len", str(engine.max_model_len)]
+    if engine.batching.max_sequences is not None:
+        args += ["--max-num-seqs", str(engine.batching.max_sequences)]
+    if engine.jax is not None:
+        for name, buckets in (
+            ("length", engine.jax.length_buckets),
+            ("prefill", engine.jax.prefill_buckets),
+        ):
+            if buckets:
+                args += [f"--{name}-buckets", ",".join(map(str, buckets))]
+    args += _prompt_cache(engine)
+    if engine.speculation is not None:
+        args += _speculation(engine.speculation, request.draft_path)
+    return args
+
+
+def _number_formats(spec: TierSpec) -> list[str]:
+    engine = spec.engine
+    wanted = None if engine.dtype == "auto" else engine.dtype
+    if wanted is not None and wanted not in _DTYPES:
+        raise _lacks("dtype", f"the JAX worker does not compute in {wanted}; use float32 or bfloat16")
+    default = None if spec.hardware.accelerator is Accelerator.CPU else _DEVICE_DTYPE
+    dtype = wanted or default
+    if engine.quantization is not None:
+        if engine.quantization != "int8":
+            raise _lacks("quantization", "the JAX worker quantizes weights to int8 only; use int8")
+        if wanted is not None:
+            raise invalid(
+                "spec.engine.dtype",
+                "with quantization: int8 the JAX worker chooses the format that it computes in; remove dtype",
+            )
+        if "--dtype int8" in NOT_YET:
+            raise _lacks("quantization", "the JAX worker does not quantize weights yet; remove quantization")
+        dtype = "int8"
+    args = [] if dtype is None else ["--dtype", dtype]
+    cache = engine.kv_cache.dtype
+    if cache in (None, "auto") or (cache == "bfloat16" and dtype == "bfloat16"):
+        return args
+    if cache != "int8":
+        raise _lacks(
+            "kvCache.dtype",
+            f"the JAX worker does not keep its cache as {cache}; it has the format of dtype, or int8",
+        )
+    return [*args, *_if_built("--kv-cache-dtype", cache, "kvCache.dtype")]
+
+
+def _prompt_cache(engine: EngineSpec) -> list[str]:
+    """Pages of the prompt cache are the worker's blocks; without a prompt cache there are none."""
+    size = engine.kv_cache.block_size
+    if engine.prompt_cache.enabled:
+        return [] if size is None else ["--prompt-cache-page", str(size)]
+    for field, value in (("kvCache.blockSize", size), ("promptCache.ttl", engine.prompt_cache.ttl)):
+        if value is not None:
+            raise invalid(
+                f"spec.engine.{field}",
+                "the JAX worker has this for cached prompts only; remove it, or set promptCache.enabled: true",
+            )
+    return ["--prompt-cache-page", "0"]
+
+
+def _speculation(speculation: Speculation, draft_path: str | None) -> list[str]:
+    method = _METHODS.get(speculation.method)
+    if method is None:
+        raise _lacks(
+            "speculation.method",
+            f"the JAX worker does not speculate by {speculation.method}; use NGram or DraftModel",
+        )
+    args = ["--speculative-tokens", str(speculation.tokens)]
+    if "--speculation-method" not in NOT_YET:
+        args += ["--speculation-method", method]
+    if speculation.method is not SpeculationMethod.DRAFT_MODEL:
+        return args
+    if draft_path is None:
+        raise invalid(
+            "spec.engine.speculation.draftModel",
+            "method DraftModel needs draftModel.source: where its weights come from",
+        )
+    return [*args, *_if_built("--speculative-model", draft_path, "speculation.method")]
+
+
+def _refuse_what_the_worker_lacks(spec: TierSpec) -> None:
+    engine = spec.engine
+    if engine.prompt_cache.scope == "Tenant":
+        raise _lacks(
+            "promptCache.scope",
+            "a prompt cache per tenant needs the gateway, which is not built yet; use scope: Tier",
+        )
+    for field, ranks in (
+        ("pipelineParallel", engine.pipeline_parallel),
+        ("dataParallel", engine.data_parallel),
+    ):
+        if ranks > 1:
+            raise _lacks(
+                field, f"the JAX worker does not split a model this way yet; use {field} 1, and more replicas"
+            )
+    if engine.batching.chunked_prefill is False:
+        raise _lacks(
+            "batching.chunkedPrefill", "the JAX worker always reads prompts in chunks; remove chunkedPrefill"
+        )
+    if engine.kv_cache.host_offload is not None:
+        raise _lacks(
+            "kvCache.hostOffload",
+            "the JAX worker counts the prompts that it keeps in host memory in pages; remove hostOffload and use "
+            "extraArgs with --prompt-cache-host-pages",
+        )
+    if engine.kv_cache.memory_fraction is not None and spec.hardware.accelerator is Accelerator.CPU:
+        raise _lacks(
+            "kvCache.memoryFraction",
+            "the JAX worker takes on cpu what its slots and buckets need; remove memoryFraction",
+        )
+
+
+def _if_built(flag: str, value: str, field: str) -> list[str]:
+    if flag in NOT_YET:
+        raise _lacks(field, "the JAX worker of this release does not have this yet; remove it")
+    return [flag, value]
+
+
+def _lacks(field: str, message: str) -> RefusedError:
+    return unsupported(f"spec.engine.{field}", message)

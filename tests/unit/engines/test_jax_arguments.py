@@ -1,0 +1,174 @@
+"""Every typed field becomes an argument that the worker's own parser takes, or is refused with its field."""
+
+import argparse
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.tier_bundles import flag, tier
+from tierwright.api.conditions import Reason
+from tierwright.engines.catalog import engine_plan
+from tierwright.engines.engine import EnginePlan, EngineRequest
+from tierwright.hardware.refusal import Refusal, RefusedError
+
+FLAGS = Path(__file__).parents[3] / "worker" / "tierwright_worker" / "cli" / "flags.py"
+REQUEST = EngineRequest("/models/m", None, 300, 1800, None, None)
+ONE_CORE = {"resourceName": "aws.amazon.com/neuroncore"}
+DRAFT = {"method": "DraftModel", "tokens": 5, "draftModel": {"source": "hf://org/draft@main"}}
+
+
+def plan(accelerator: str = "cpu", draft: str | None = None, **engine: Any) -> EnginePlan:
+    request = EngineRequest("/models/m", draft, 300, 1800, None, None)
+    wanted = {"image": "worker:0.1.0", "type": "jax", **engine}
+    return engine_plan(tier(accelerator, engine=wanted).spec, request)
+
+
+def refusal(accelerator: str = "cpu", **engine: Any) -> Refusal:
+    with pytest.raises(RefusedError) as caught:
+        plan(accelerator, **engine)
+    return caught.value.refusal
+
+
+def value(name: str, accelerator: str = "cpu", draft: str | None = None, **engine: Any) -> str | None:
+    return flag(list(plan(accelerator, draft, **engine).args), name)
+
+
+@pytest.fixture(scope="module")
+def worker_parser() -> argparse.ArgumentParser:
+    """The worker's own command line, read from its file alone: the worker needs JAX, this file does not."""
+    spec = importlib.util.spec_from_file_location("worker_flags", FLAGS)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["worker_flags"] = module
+    spec.loader.exec_module(module)
+    parser = module.parser()
+    assert isinstance(parser, argparse.ArgumentParser)
+    return parser
+
+
+FULL: dict[str, Any] = {
+    "dtype": "bfloat16",
+    "maxModelLen": 4096,
+    "batching": {"maxSequences": 4, "maxBatchedTokens": 512, "chunkedPrefill": True},
+    "speculation": {"method": "NGram", "tokens": 8, "disableAboveBatchSize": 2},
+    "kvCache": {"blockSize": 128},
+    "promptCache": {"ttl": "1h30m"},
+    "jax": {"lengthBuckets": [512, 4096], "prefillBuckets": [64, 256]},
+    "extraArgs": ["--prompt-cache-host-pages", "4096"],
+}
+
+
+def test_a_tier_with_every_field_becomes_a_command_line_of_the_worker(
+    worker_parser: argparse.ArgumentParser,
+) -> None:
+    """A flag that the worker does not know would end each pod at once."""
+    options = worker_parser.parse_args(plan(**FULL).args)
+    assert options.command == "serve"
+    assert str(options.model) == "/models/m"
+    assert options.served_model_name == ["meta/llama-3.1-8b"]
+    assert (str(options.weights_cache), str(options.compile_cache)) == ("/cache/weights", "/cache/jax")
+    assert (options.dtype, options.max_model_len, options.max_num_seqs) == ("bfloat16", 4096, 4)
+    assert options.max_num_batched_tokens == 512
+    assert (options.speculative_tokens, options.speculation_disable_above_batch) == (8, 2)
+    assert (options.length_buckets, options.prefill_buckets) == ((512, 4096), (64, 256))
+    assert (options.prompt_cache_page, options.prompt_cache_ttl) == (128, 5400.0)
+    assert options.prompt_cache_host_pages == 4096
+    assert (options.port, options.shutdown_timeout) == (8000, 300.0)
+
+
+def test_the_compile_run_is_told_all_that_programs_depend_on_and_nothing_of_the_server(
+    worker_parser: argparse.ArgumentParser,
+) -> None:
+    compiled = worker_parser.parse_args(plan(**FULL).compile_args)
+    served = worker_parser.parse_args(plan(**FULL).args)
+    assert compiled.command == "compile"
+    told = {name: setting for name, setting in vars(compiled).items() if name != "command"}
+    assert told == {name: getattr(served, name) for name in told}
+    assert "port" not in told
+
+
+@pytest.mark.parametrize("accelerator", ["cpu", "nvidia", "neuron"])
+def test_the_smallest_tier_starts_on_every_accelerator(
+    accelerator: str, worker_parser: argparse.ArgumentParser
+) -> None:
+    one_core = {"engine": {"type": "jax", "tensorParallel": 1}, "hardware": ONE_CORE}
+    spec = tier(accelerator, **(one_core if accelerator == "neuron" else {"engine": {"type": "jax"}})).spec
+    options = worker_parser.parse_args(engine_plan(spec, REQUEST).args)
+    assert options.length_buckets == ()
+    assert options.dtype == ("float32" if accelerator == "cpu" else "bfloat16")
+
+
+def test_what_the_user_does_not_set_is_left_to_the_worker() -> None:
+    for name in (
+        "--dtype",
+        "--max-model-len",
+        "--max-num-seqs",
+        "--length-buckets",
+        "--prefill-buckets",
+        "--prompt-cache-page",
+        "--prompt-cache-ttl",
+        "--speculative-tokens",
+    ):
+        assert value(name) is None
+    assert value("--dtype", dtype="auto") is None
+
+
+def test_a_group_of_settings_that_is_empty_asks_for_nothing() -> None:
+    assert plan(jax={}).args == plan().args
+    assert plan(batching={}).args == plan().args
+
+
+def test_without_a_prompt_cache_no_page_is_kept() -> None:
+    assert value("--prompt-cache-page", promptCache={"enabled": False}) == "0"
+
+
+@pytest.mark.parametrize(
+    ("engine", "path"),
+    [
+        ({"promptCache": {"enabled": False, "ttl": "5m"}}, "spec.engine.promptCache.ttl"),
+        ({"promptCache": {"enabled": False}, "kvCache": {"blockSize": 64}}, "spec.engine.kvCache.blockSize"),
+        ({"quantization": "int8", "dtype": "float32"}, "spec.engine.dtype"),
+    ],
+)
+def test_settings_of_which_one_would_do_nothing_are_refused(engine: dict[str, Any], path: str) -> None:
+    found = refusal(**engine)
+    assert (found.path, found.reason) == (path, Reason.INVALID_SPEC)
+    assert "remove" in found.message
+
+
+@pytest.mark.parametrize(
+    ("engine", "path"),
+    [
+        ({"dtype": "float16"}, "spec.engine.dtype"),
+        ({"quantization": "fp8"}, "spec.engine.quantization"),
+        ({"kvCache": {"dtype": "fp8"}}, "spec.engine.kvCache.dtype"),
+        ({"kvCache": {"dtype": "bfloat16"}}, "spec.engine.kvCache.dtype"),
+        ({"kvCache": {"hostOffload": "4Gi"}}, "spec.engine.kvCache.hostOffload"),
+        ({"kvCache": {"memoryFraction": "0.5"}}, "spec.engine.kvCache.memoryFraction"),
+        ({"batching": {"chunkedPrefill": False}}, "spec.engine.batching.chunkedPrefill"),
+        ({"promptCache": {"scope": "Tenant"}}, "spec.engine.promptCache.scope"),
+        ({"pipelineParallel": 2}, "spec.engine.pipelineParallel"),
+        ({"dataParallel": 2}, "spec.engine.dataParallel"),
+        ({"speculation": {"method": "MTP", "tokens": 2}}, "spec.engine.speculation.method"),
+        ({"speculation": {**DRAFT, "method": "Eagle3"}}, "spec.engine.speculation.method"),
+    ],
+)
+def test_what_the_worker_cannot_do_is_refused_with_its_field(engine: dict[str, Any], path: str) -> None:
+    found = refusal(**engine)
+    assert (found.path, found.reason) == (path, Reason.UNSUPPORTED)
+    assert any(mark in found.message for mark in ("; use ", "; remove ", "; it has "))
+
+
+def test_a_cache_in_the_format_of_the_computation_needs_no_flag() -> None:
+    assert plan("nvidia", kvCache={"dtype": "bfloat16"}).args == plan("nvidia").args
+    assert plan("nvidia", kvCache={"dtype": "auto"}).args == plan("nvidia").args
+
+
+def test_the_share_of_a_gpus_memory_is_told_where_jax_reads_it() -> None:
+    env = plan("nvidia", kvCache={"memoryFraction": "0.90"}).env
+    assert env["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.90"
+    assert "XLA_PYTHON_CLIENT_MEM_FRACTION" not in plan("nvidia").env
