@@ -169,7 +169,7 @@ def test_orphaned_children_are_adopted_by_the_tier_that_comes_back(k8s: Kubernet
     k8s.delete("InferenceTier", NAME, propagation="Orphan")
     eventually(lambda: k8s.get("InferenceTier", NAME) is None, "the tier is gone")
     for child in CHILDREN:
-        assert owner_uid(k8s, *child) == ""
+        eventually(lambda child=child: owner_uid(k8s, *child) == "", f"{child} is an orphan")  # type: ignore[misc]
     apply_ready(k8s, tier())
     owner = uid(k8s, "InferenceTier")
     for child, old in before.items():
@@ -227,7 +227,11 @@ def test_foreground_deletion_does_not_bring_children_back(k8s: Kubernetes) -> No
     holds_for(collected, "no child comes back while the tier is being deleted", seconds=5)
     k8s.patch("Service", NAME, {"metadata": {"finalizers": None}})
     eventually(lambda: k8s.get("InferenceTier", NAME) is None, "the tier is gone")
-    assert k8s.list("Pod") == [] or all(pod["metadata"].get("deletionTimestamp") for pod in k8s.list("Pod"))
+
+    def no_pods() -> bool:
+        return all(pod["metadata"].get("deletionTimestamp") for pod in k8s.list("Pod"))
+
+    eventually(no_pods, "its pods go")
 
 
 def test_retained_volume_outlives_the_tier_and_is_adopted(k8s: Kubernetes) -> None:
@@ -243,7 +247,7 @@ def test_retained_volume_outlives_the_tier_and_is_adopted(k8s: Kubernetes) -> No
     assert first["metadata"].get("finalizers") == ["kubernetes.io/pvc-protection"]
     k8s.delete("InferenceTier", NAME, propagation="Foreground")
     eventually(lambda: k8s.get("InferenceTier", NAME) is None, "the tier is gone")
-    assert k8s.get("Deployment", NAME) is None
+    eventually(lambda: k8s.get("Deployment", NAME) is None, "the collector has taken the Deployment")
     assert claim()["metadata"]["uid"] == first["metadata"]["uid"]
     k8s.apply(tier(cache=WEIGHTS))
     eventually(lambda: k8s.get("Deployment", NAME), "the Deployment is back")

@@ -231,6 +231,41 @@ def test_second_tier_of_a_speed_waits_until_the_older_one_goes(k8s: Kubernetes) 
     wait_ready(k8s, "younger")
 
 
+def test_of_two_tiers_of_one_second_one_serves_and_the_other_waits(k8s: Kubernetes) -> None:
+    """The API server counts creation in whole seconds, so most pairs that are applied together are equally old."""
+    for number in range(3):
+        pair = (f"a{number}", f"b{number}")
+        for name in reversed(pair):
+            k8s.apply(tier(name, speed=f"s{number}"))
+
+        def one_serves(pair: tuple[str, str] = pair) -> tuple[str, str] | None:
+            reasons = {name: k8s.condition(name, "Ready")["reason"] for name in pair}
+            assert sorted(reasons.values()) == ["Conflict", "Serving"], reasons
+            return pair if reasons[pair[0]] == "Serving" else pair[::-1]
+
+        serves, waits = eventually(one_serves, "one of them serves") or pair
+        holds_for(lambda: bool(one_serves() == (serves, waits)), "and goes on to", seconds=2)  # noqa: B023
+        k8s.delete("InferenceTier", serves)
+        wait_ready(k8s, waits)
+
+
+def test_tier_that_serves_keeps_its_speed_when_one_of_the_same_second_comes(k8s: Kubernetes) -> None:
+    def same_second() -> bool:
+        for name in ("b", "a"):
+            k8s.delete("InferenceTier", name)
+            eventually(lambda name=name: k8s.get("InferenceTier", name) is None, f"{name} is gone")  # type: ignore[misc]
+        k8s.apply(tier("b"))
+        eventually(lambda: k8s.must_get("InferenceTier", "b")["status"]["endpoint"], "b is at work")
+        k8s.apply(tier("a"))
+        created = {k8s.must_get("InferenceTier", name)["metadata"]["creationTimestamp"] for name in "ab"}
+        return len(created) == 1
+
+    eventually(same_second, "both were made in one second")
+    assert "InferenceTier b" in message(k8s, "Stalled", "True", "Conflict", name="a")
+    wait_ready(k8s, "b")
+    assert k8s.get("Deployment", "a") is None
+
+
 def test_node_that_stops_answering_is_named(k8s: Kubernetes, admin: Kubernetes) -> None:
     pool = {"matchLabels": {"cloud.google.com/gke-nodepool": "gke-h100"}}
     apply_ready(k8s, tier(hardware=hardware(nodePool=pool)))

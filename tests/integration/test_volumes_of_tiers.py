@@ -41,6 +41,14 @@ def pods(k8s: Kubernetes) -> set[str]:
     return {pod["metadata"]["uid"] for pod in k8s.list("Pod")}
 
 
+def rolled(k8s: Kubernetes) -> bool:
+    """Whether all pods are of the Deployment's present template, and ready."""
+    live = k8s.must_get("Deployment", NAME)
+    status, wanted = live["status"], live["spec"]["replicas"]
+    assert status["observedGeneration"] == live["metadata"]["generation"]
+    return bool(status["replicas"] == status["updatedReplicas"] == status["readyReplicas"] == wanted)
+
+
 def test_retained_volume_is_adopted_with_its_data_and_grows_in_place(k8s: Kubernetes) -> None:
     apply_ready(k8s, tier(cache=weights()))
     first = claim(k8s)
@@ -89,6 +97,8 @@ def test_volume_whose_class_cannot_grow_says_so_and_the_tier_goes_on_serving(
         eventually(
             lambda: "4096" in str(k8s.must_get("Deployment", NAME)["spec"]["template"]), "other edits arrive"
         )
+        eventually(lambda: rolled(k8s), "the pods are those of the last edit")
+        wait_condition(k8s, "Ready", "True")
         wait_resyncs(operator, 1)
         before = len(writes(cluster.audit_log, operator.user, k8s.namespace))
         wait_resyncs(operator, 3)

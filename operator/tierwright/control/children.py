@@ -6,7 +6,7 @@ the plan is made again from what was read.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from tierwright.api.conditions import Reason
@@ -19,10 +19,11 @@ from tierwright.control.apply_plan import (
     plan_child,
     stamped,
 )
+from tierwright.control.attempts import Attempts, Patience
 from tierwright.control.containment import differences
 from tierwright.control.kinds import CHILDREN
 from tierwright.control.one_of import displacing_patch
-from tierwright.control.problems import problem_of
+from tierwright.control.problems import fought_over, not_corrected, problem_of
 from tierwright.desired.bundle import Bundle
 from tierwright.kube.errors import ApiError, KubeError, Verdict
 from tierwright.kube.resources import PVC, SERVICE_ACCOUNT, Object, ObjectRef, ref_of
@@ -33,58 +34,6 @@ from tierwright.telemetry.metrics import Metrics
 
 _CONFLICT_STATUS: Final = 409
 _INVALID_STATUS: Final = 422
-_MOST_IN_A_ROW: Final = 6
-_ROW: Final = timedelta(minutes=1)
-"""A manifest that had to be applied this often within this time is being fought over, by whoever undoes it later."""
-
-
-@dataclass(frozen=True)
-class _Refusal:
-    """An apply that the API server refused: of which manifest, when, and whether only another manifest can help."""
-
-    manifest_hash: str
-    at: datetime
-    problem: Problem
-    is_final: bool
-
-    def stands(self, digest: str, oldest: datetime) -> bool:
-        """Whether the same apply would be refused again: it is the same manifest, and was tried after ``oldest``."""
-        return self.manifest_hash == digest and (self.is_final or self.at > oldest)
-
-
-@dataclass(frozen=True)
-class _Uncorrected:
-    """Fields that the API server did not take over from an apply: of which manifest, and when."""
-
-    manifest_hash: str
-    fields: tuple[str, ...]
-    at: datetime
-
-    def stands(self, digest: str, fields: tuple[str, ...], oldest: datetime) -> bool:
-        """Whether another apply would only fight: the same fields of the same manifest, tried after ``oldest``."""
-        return self.manifest_hash == digest and self.fields == fields and self.at > oldest
-
-
-@dataclass
-class ChildMemory:
-    """What is remembered of one tier's children from one reconcile to the next; losing it costs one apply each."""
-
-    refusals: dict[ObjectRef, _Refusal] = field(default_factory=dict)
-    uncorrected: dict[ObjectRef, _Uncorrected] = field(default_factory=dict)
-    repeats: dict[ObjectRef, tuple[str, tuple[datetime, ...]]] = field(default_factory=dict)
-    """When the same manifest, by its hash, was applied lately."""
-
-    def note_apply(self, ref: ObjectRef, digest: str, now: datetime) -> None:
-        """Remembers an apply; one of another manifest begins anew."""
-        known, times = self.repeats.get(ref, (digest, ()))
-        times = times if known == digest else ()
-        self.repeats[ref] = digest, (*times, now)[-_MOST_IN_A_ROW:]
-
-    def is_fought_over(self, ref: ObjectRef, digest: str, oldest: datetime) -> bool:
-        """Whether applies of this manifest never lasted, the last of them after ``oldest``."""
-        known, times = self.repeats.get(ref, ("", ()))
-        row = len(times) == _MOST_IN_A_ROW and times[-1] - times[0] < _ROW
-        return known == digest and row and times[-1] > oldest
 
 
 @dataclass
@@ -130,14 +79,6 @@ class _Task:
         return str(self.desired["metadata"]["annotations"][APPLIED_HASH_ANNOTATION])
 
 
-@dataclass(frozen=True)
-class Patience:
-    """How long an apply is not repeated that the server refused, or that something else undoes at once."""
-
-    refused: timedelta
-    uncorrected: timedelta
-
-
 class ChildApplier:
     """Brings children to what is desired."""
 
@@ -148,7 +89,7 @@ class ChildApplier:
         self._patience = patience
 
     async def apply(
-        self, bundle: Bundle, owner: Owner, replicas: int | None, memory: ChildMemory, now: datetime
+        self, bundle: Bundle, owner: Owner, replicas: int | None, attempts: Attempts, now: datetime
     ) -> Applied:
         """Applies every child that differs; one child's failure does not keep the others from being applied.
 
@@ -164,7 +105,7 @@ class ChildApplier:
             if is_workload and (used := _used_by_pods(manifest) & applied.foreign):
                 applied.problems.append(_held_back(task.ref, used))
                 continue
-            live = await self._apply_child(task, owner, memory, applied)
+            live = await self._apply_child(task, owner, attempts, applied)
             if is_workload:
                 applied.workload = live
         return applied
@@ -177,7 +118,14 @@ class ChildApplier:
         )
 
     async def prune(
-        self, namespace: str, tier_name: str, bundle: Bundle, owner: Owner, applied: Applied
+        self,
+        namespace: str,
+        tier_name: str,
+        bundle: Bundle,
+        owner: Owner,
+        applied: Applied,
+        attempts: Attempts,
+        now: datetime,
     ) -> None:
         """Deletes children of this tier that the bundle no longer holds, once all others are as desired."""
         if not applied.is_complete:
@@ -187,45 +135,49 @@ class ChildApplier:
             ref = ref_of(live)
             if ref.kind not in CHILDREN or ref in wanted or not is_prunable(live, owner):
                 continue
+            uid = str(live["metadata"]["uid"])
+            if refusal := attempts.standing_refusal(ref, uid, now - self._patience.refused):
+                applied.problems.append(refusal)
+                continue
             try:
-                await self._client.delete(ref, uid=live["metadata"]["uid"])
+                await self._client.delete(ref, uid=uid)
             except KubeError as error:
                 applied.note(ref, error)
+                if error.verdict is not Verdict.RETRY:
+                    attempts.refused(ref, uid, problem_of(ref, error), now, final=False)
 
     async def _apply_child(
-        self, task: _Task, owner: Owner, memory: ChildMemory, applied: Applied
+        self, task: _Task, owner: Owner, attempts: Attempts, applied: Applied
     ) -> Object | None:
         """The live child when it is ours and usable."""
         ref = task.ref
         stored = self._store.get(ref)
         first = plan_child(task.desired, stored, owner).action
         if first is Action.NOTHING:
-            memory.refusals.pop(ref, None)
-            memory.uncorrected.pop(ref, None)
+            attempts.settled(ref)
             return stored
         # A workload of ours whose new template is refused can still be scaled.
         usable = stored if first is Action.APPLY else None
-        refusal = memory.refusals.get(ref)
-        if refusal is not None and refusal.stands(task.digest, task.now - self._patience.refused):
-            applied.problems.append(refusal.problem)
+        refusal = attempts.standing_refusal(ref, task.digest, task.now - self._patience.refused)
+        if refusal is not None:
+            applied.problems.append(refusal)
             return usable
         try:
-            live = await self._carry_out(task, owner, memory, applied)
+            live = await self._carry_out(task, owner, attempts, applied)
         except KubeError as error:
             self._metrics.applies.labels(ref.kind.kind, "failed").inc()
             if error.verdict is Verdict.RETRY:
                 applied.note(ref, error)
                 return None
             problem = problem_of(ref, error)
-            is_final = error.verdict is Verdict.TERMINAL
-            memory.refusals[ref] = _Refusal(task.digest, task.now, problem, is_final)
+            attempts.refused(ref, task.digest, problem, task.now, final=error.verdict is Verdict.TERMINAL)
             applied.problems.append(problem)
             return usable
-        memory.refusals.pop(ref, None)
+        attempts.refusals.pop(ref, None)
         return live
 
     async def _carry_out(
-        self, task: _Task, owner: Owner, memory: ChildMemory, applied: Applied
+        self, task: _Task, owner: Owner, attempts: Attempts, applied: Applied
     ) -> Object | None:
         """Reads the child by name, plans again, and applies when the plan says so."""
         ref = task.ref
@@ -243,14 +195,12 @@ class ChildApplier:
             return None
         if not plan.action.writes:
             return live
-        fought = memory.uncorrected.get(ref)
-        if fought and fought.stands(task.digest, plan.differing, task.now - self._patience.uncorrected):
-            applied.problems.append(_not_corrected(ref, plan.differing))
+        if attempts.is_changed_back(ref, task.digest, plan.differing, task.now - self._patience.uncorrected):
+            applied.problems.append(not_corrected(ref, plan.differing))
             return live
-        if plan.action is Action.APPLY and memory.is_fought_over(
-            ref, task.digest, task.now - self._patience.refused
-        ):
-            applied.problems.append(_fought_over(ref, plan.differing))
+        oldest = task.now - self._patience.refused
+        if plan.action is Action.APPLY and attempts.is_fought_over(ref, task.digest, oldest):
+            applied.problems.append(fought_over(ref, plan.differing))
             return live
         if plan.is_drift:
             self._metrics.drift.labels(ref.kind.kind).inc()
@@ -259,14 +209,11 @@ class ChildApplier:
         )
         live = await self._send(ref, desired, live, plan.uid)
         self._metrics.applies.labels(ref.kind.kind, plan.action.lower()).inc()
-        memory.note_apply(ref, task.digest, task.now)
         self._store.put(ref.kind, live)
         left = differences(desired, live)
+        attempts.accepted(ref, task.digest, left, task.now)
         if left:
-            memory.uncorrected[ref] = _Uncorrected(task.digest, left, task.now)
-            applied.problems.append(_not_corrected(ref, left))
-        else:
-            memory.uncorrected.pop(ref, None)
+            applied.problems.append(not_corrected(ref, left))
         return live
 
     async def _send(self, ref: ObjectRef, desired: Object, live: Object | None, uid: str | None) -> Object:
@@ -313,19 +260,3 @@ def _held_back(workload: ObjectRef, used: set[ObjectRef]) -> Problem:
 def _for_that_very_object(manifest: Object, uid: str | None) -> Object:
     """With the uid of the object that was read, the server answers 409 when it is gone or another by now."""
     return manifest if uid is None else {**manifest, "metadata": {**manifest["metadata"], "uid": uid}}
-
-
-def _fought_over(ref: ObjectRef, fields: tuple[str, ...]) -> Problem:
-    return Problem(
-        Reason.DRIFT_NOT_CORRECTED,
-        f"{ref.kind.kind} {ref.name}: something changes {', '.join(fields[:5])} again and again; it is applied once"
-        " more at the next resync; look for another controller, or a second operator of another version",
-    )
-
-
-def _not_corrected(ref: ObjectRef, fields: tuple[str, ...]) -> Problem:
-    return Problem(
-        Reason.DRIFT_NOT_CORRECTED,
-        f"{ref.kind.kind} {ref.name}: something changes {', '.join(fields[:5])} back right after each apply;"
-        " look for an admission webhook or policy",
-    )

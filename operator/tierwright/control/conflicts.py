@@ -1,7 +1,9 @@
-"""Decides which of several tiers of one model and speed may go on: the older one (rule 10)."""
+"""Decides which of several tiers of one model and speed may go on: the one that came first (rule 10)."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from tierwright.api.conditions import ConditionType, Reason
 
 Served = tuple[str, str]
 """Served model name and speed."""
@@ -16,22 +18,40 @@ def served(tier: Mapping[str, Any]) -> Served | None:
     return (name, speed) if isinstance(name, str) and isinstance(speed, str) else None
 
 
-def older_claimant(tier: Mapping[str, Any], rivals: Iterable[Mapping[str, Any]]) -> str | None:
+def earlier_claimant(tier: Mapping[str, Any], rivals: Iterable[Mapping[str, Any]]) -> str | None:
     """The name of the tier that holds this tier's model and speed already; None when this tier may go on.
 
     ``rivals`` are the tiers of the namespace with the same model and speed; the tier itself may be among them.
 
-    The order is that of creation, then of uid and name, so that all see the same winner. A tier that is being deleted
-    holds its claim until it is gone, since its pods hold their devices until then.
+    The order is that of creation. The API server counts whole seconds, so among tiers of one second the one that its
+    status shows at work comes first, then the name decides: all see the same winner, and nobody who serves has to
+    yield to a tier that came a moment later. A tier that is being deleted holds its claim until it is gone, since its
+    pods hold their devices until then.
     """
-    older = [rival for rival in rivals if _age(rival) < _age(tier)]
-    return str(min(older, key=_age)["metadata"]["name"]) if older else None
+    earlier = [rival for rival in rivals if _order(rival) < _order(tier)]
+    return _name(min(earlier, key=_order)) if earlier else None
 
 
-def _age(tier: Mapping[str, Any]) -> tuple[str, str, str]:
-    metadata = tier["metadata"]
-    return (
-        str(metadata.get("creationTimestamp") or ""),
-        str(metadata.get("uid") or ""),
-        str(metadata.get("name") or ""),
+def _order(tier: Mapping[str, Any]) -> tuple[str, bool, str]:
+    return str(tier["metadata"].get("creationTimestamp") or ""), not _is_at_work(tier), _name(tier)
+
+
+def _is_at_work(tier: Mapping[str, Any]) -> bool:
+    """Whether children were made for the tier, and no conflict keeps it from serving, by its own status.
+
+    Nothing is taken for granted of a stored status: it may be older than today's schema, or edited by hand.
+    """
+    status = tier.get("status")
+    if not isinstance(status, Mapping) or not status.get("endpoint"):
+        return False
+    conditions = status.get("conditions")
+    return not any(
+        isinstance(each, Mapping)
+        and each.get("type") == ConditionType.READY
+        and each.get("reason") == Reason.CONFLICT
+        for each in (conditions if isinstance(conditions, list) else ())
     )
+
+
+def _name(tier: Mapping[str, Any]) -> str:
+    return str(tier["metadata"].get("name") or "")

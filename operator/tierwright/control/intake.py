@@ -7,7 +7,7 @@ from typing import Any
 from tierwright.api.conditions import Reason
 from tierwright.api.parse import parse_tier
 from tierwright.api.tier import PAUSED_ANNOTATION, InferenceTier
-from tierwright.control.conflicts import older_claimant
+from tierwright.control.conflicts import earlier_claimant
 from tierwright.kube.resources import Object
 from tierwright.observe.snapshot import Finding, Stage
 
@@ -35,8 +35,8 @@ def take_in(obj: Object, rivals: Iterable[Mapping[str, Any]]) -> Intake:
         return Intake(Stage.REFUSED, None, Finding(Reason.INVALID_SPEC, words))
     if is_paused(metadata):
         return Intake(Stage.PAUSED, parsed.tier)
-    if older := older_claimant(obj, rivals):
-        return Intake(Stage.REFUSED, parsed.tier, _claimed_by(parsed.tier, older))
+    if holder := earlier_claimant(obj, rivals):
+        return Intake(Stage.REFUSED, parsed.tier, _claimed_by(parsed.tier, holder))
     return Intake(Stage.ACTIVE, parsed.tier)
 
 
@@ -46,9 +46,9 @@ def is_paused(metadata: Mapping[str, Any]) -> bool:
     return value is not None and str(value).lower() != "false"
 
 
-def _claimed_by(tier: InferenceTier, older: str) -> Finding:
+def _claimed_by(tier: InferenceTier, holder: str) -> Finding:
     return Finding(
         Reason.CONFLICT,
-        f"InferenceTier {older} is older and serves model {tier.spec.model.name} at speed {tier.spec.speed} already;"
+        f"InferenceTier {holder} came first and serves model {tier.spec.model.name} at speed {tier.spec.speed} already;"
         " delete one of them, or recreate this one with another speed",
     )

@@ -62,15 +62,27 @@ class GaveUpError(Exception):
     """The operator cannot work; the message is the process's last line."""
 
 
+@dataclass(frozen=True)
+class Parts:
+    """What a reconcile works with; ``on_news`` takes tiers that must be looked at."""
+
+    client: HttpKubeClient
+    store: Store
+    recorder: EventRecorder
+    metrics: Metrics
+    settings: Settings
+    on_news: Callable[[set[TierKey]], None]
+
+
 class Operator:
-    """One operator process; ``make_reconcile`` gets what a reconcile works with."""
+    """One operator process; ``make_reconcile`` makes what is done for each tier."""
 
     def __init__(
         self,
         settings: Settings,
         client: HttpKubeClient,
         metrics: Metrics,
-        make_reconcile: Callable[[HttpKubeClient, Store, EventRecorder, Metrics, Settings], Reconcile],
+        make_reconcile: Callable[[Parts], Reconcile],
         *,
         restarts: RestartPolicy | None = None,
         rng: random.Random | None = None,
@@ -83,7 +95,9 @@ class Operator:
         self._restarts = restarts or RestartPolicy()
         self.store = Store(INFERENCE_TIER, label_value, TIER_LABEL)
         recorder = EventRecorder(client, metrics, lambda: datetime.now(UTC))
-        self._reconcile = make_reconcile(client, self.store, recorder, metrics, settings)
+        self._reconcile = make_reconcile(
+            Parts(client, self.store, recorder, metrics, settings, lambda keys: self.queue.add(keys))
+        )
         self.queue = KeyQueue(
             self._reconcile_or_forget,
             metrics=metrics,
@@ -218,17 +232,16 @@ class Operator:
         return outcome
 
 
-def make_reconcile(
-    client: HttpKubeClient, store: Store, recorder: EventRecorder, metrics: Metrics, settings: Settings
-) -> Reconcile:
+def make_reconcile(parts: Parts) -> Reconcile:
     """The reconcile of the shipped operator."""
     return Reconciler(
-        client,
-        store,
-        recorder,
+        parts.client,
+        parts.store,
+        parts.recorder,
         lambda: datetime.now(UTC),
-        metrics=metrics,
-        settings=ReconcileSettings(resync=timedelta(seconds=settings.resync_seconds)),
+        metrics=parts.metrics,
+        settings=ReconcileSettings(resync=timedelta(seconds=parts.settings.resync_seconds)),
+        on_news=parts.on_news,
     ).reconcile
 
 

@@ -10,9 +10,14 @@ class Done:
 
 @dataclass(frozen=True)
 class RequeueAfter:
-    """All went well, but look again after ``seconds`` (> 0): something is awaited that may send no event."""
+    """All went well, but look again after ``seconds`` (> 0): something is awaited that may send no event.
+
+    As long as looking again is the only reason to run, the pause doubles each time up to ``at_most`` seconds: what has
+    been stuck for long will be stuck for a while. None keeps it as it is.
+    """
 
     seconds: float
+    at_most: float | None = None
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,12 @@ from tierwright.api.status import TierStatus
 from tierwright.api.tier import InferenceTier
 from tierwright.control import scaler
 from tierwright.control.apply_plan import Owner, controller_of
-from tierwright.control.children import Applied, ChildApplier, ChildMemory, Patience
+from tierwright.control.attempts import Attempts, Patience
+from tierwright.control.children import Applied, ChildApplier
 from tierwright.control.conflicts import served
 from tierwright.control.intake import Intake, take_in
 from tierwright.control.outcome import Done, Failed, Outcome, RequeueAfter
+from tierwright.control.scale_writer import ScaleWriter
 from tierwright.control.status.compute import compute_status
 from tierwright.control.status_writer import StatusWriter, stored_status
 from tierwright.desired.bundle import Bundle, BundleContext, Refusal, desired_bundle, pinned_engine
@@ -39,7 +41,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ReconcileSettings:
-    """How long to wait for what sends no event. An apply that was refused is repeated at the next resync."""
+    """How long to wait for what sends no event. An apply that was refused is repeated at the next resync.
+
+    The waits for a deletion and for stuck pods are the first ones: they grow up to a resync while nothing happens.
+    """
 
     resync: timedelta = timedelta(minutes=5)
     wait_for_news: timedelta = timedelta(milliseconds=200)
@@ -62,7 +67,8 @@ class _Memory:
     """What is kept of one tier between two reconciles."""
 
     uid: str
-    children: ChildMemory = field(default_factory=ChildMemory)
+    children: Attempts = field(default_factory=Attempts)
+    scale: Attempts = field(default_factory=Attempts)
 
 
 @dataclass
@@ -90,14 +96,19 @@ class Reconciler:
         *,
         metrics: Metrics,
         settings: ReconcileSettings | None = None,
+        on_news: Callable[[set[TierKey]], None] = lambda _: None,
     ) -> None:
+        """``on_news`` gets other tiers that must be looked at, since the one at hand says something else by now."""
         self._client = client
         self._metrics = metrics
         self._store = store
         self._now = now
         self._settings = settings or ReconcileSettings()
-        self._children = ChildApplier(client, store, metrics, self._settings.patience)
-        self._status = StatusWriter(client, store, recorder)
+        patience = self._settings.patience
+        self._children = ChildApplier(client, store, metrics, patience)
+        self._scale = ScaleWriter(client, store, patience)
+        self._status = StatusWriter(client, store, recorder, patience)
+        self._on_news = on_news
         self._memories: dict[TierKey, _Memory] = {}
 
     async def reconcile(self, key: TierKey) -> Outcome:
@@ -138,23 +149,25 @@ class Reconciler:
         except KubeError as error:  # what keeps us from reading the tier is said in its status too
             work.applied.note(ref_of(obj, self._store.tier_kind), error)
             return True
-        memory = self._memory(key, owner.uid)
+        memory, now = self._memory(key, owner.uid), self._now()
         replicas = work.scale.wanted if work.scale is not None else None
-        work.applied = await self._children.apply(bundle, owner, replicas, memory.children, self._now())
-        await self._scale(work)
-        await self._children.prune(*key, bundle, owner, work.applied)
+        work.applied = await self._children.apply(bundle, owner, replicas, memory.children, now)
+        await self._scale.write(work.applied, work.scale, memory.scale, now)
+        await self._children.prune(*key, bundle, owner, work.applied, memory.children, now)
         return True
 
     async def _report(self, key: TierKey, obj: Object, intake: Intake, work: _Work) -> Outcome:
         """Writes what is to be said of the tier, and says when to look again."""
         snapshot = await self._observe(key, obj, intake, work)
-        before = stored_status(obj)
-        after = compute_status(snapshot, before, self._now())
+        before, now = stored_status(obj), self._now()
+        after = compute_status(snapshot, before, now)
         self._publish(key, after, work)
         try:
-            await self._status.write(obj, before, after)
+            ends = any(problem.namespace_ends for problem in work.applied.problems)
+            news = await self._status.write(obj, before, after, now, silent=ends)
         except KubeError as error:
             return self._status_not_written(error, work)
+        self._on_news(news - {key})
         # What the store learns from an answer of the server is no news any more when the watch tells it.
         work.was_edited = not self._asks_the_same(obj)
         return self._outcome(intake, work)
@@ -184,24 +197,6 @@ class Reconciler:
         """How many replicas are wanted, and who says so."""
         rival = scaler.autoscaler_on(*bundle.workload, self._store.all_of(HPA, key[0]))
         return scaler.decide(tier, _held(self._stored_workload(key, obj), obj), rival)
-
-    async def _scale(self, work: _Work) -> None:
-        """Lets the scaler say its number, in every mode and by its own manager."""
-        live, scale = work.applied.workload, work.scale
-        if (
-            live is None
-            or scale is None
-            or scale.wanted is None
-            or not scaler.needs_scaling(live, scale.wanted)
-        ):
-            return
-        ref = ref_of(live)
-        try:
-            manifest = scaler.scale_manifest(live, scale.wanted)
-            work.applied.workload = await self._client.apply(manifest, manager=scaler.SCALER_MANAGER)
-            self._store.put(ref.kind, work.applied.workload)
-        except KubeError as error:
-            work.applied.note(ref, error)
 
     async def _observe(self, key: TierKey, obj: Object, intake: Intake, work: _Work) -> Snapshot:
         """Freezes what is known now; lists Events of the few objects that need explaining."""
@@ -236,16 +231,21 @@ class Reconciler:
         applied, settings = work.applied, self._settings
         if applied.error is not None:
             return Failed(applied.error, applied.error.retry_after)
-        waits = [
+        soon = [
             (work.was_edited, settings.wait_for_news),
-            (bool(applied.waiting_for), settings.wait_for_deletion),
             (work.has_young_pods, settings.look_again_at_young_pods),
+        ]
+        later = [
+            (bool(applied.waiting_for), settings.wait_for_deletion),
             (work.has_stuck_pods, settings.look_again_at_stuck_pods),
             (bool(applied.problems), settings.resync),
             (intake.refusal is not None and intake.refusal.reason is Reason.CONFLICT, settings.resync),
         ]
-        due = [wait.total_seconds() for holds, wait in waits if holds]
-        return RequeueAfter(min(due)) if due else Done()
+        if due := [wait.total_seconds() for holds, wait in soon if holds]:
+            return RequeueAfter(min(due))
+        if due := [wait.total_seconds() for holds, wait in later if holds]:
+            return RequeueAfter(min(due), at_most=settings.resync.total_seconds())
+        return Done()
 
     def _publish(self, key: TierKey, status: TierStatus, work: _Work) -> None:
         self._metrics.set_conditions(key, [(each.type, each.status) for each in status.conditions])

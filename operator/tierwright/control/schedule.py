@@ -36,9 +36,16 @@ class KeySchedule:
         self._running: set[TierKey] = set()
         self._failures: dict[TierKey, int] = {}
         self._hold: dict[TierKey, float] = {}
+        self._looks: dict[TierKey, int] = {}
+        """How often in a row a key asked to be looked at again while nothing happened to it."""
 
     def add(self, key: TierKey, now: float, delay: float | None = None) -> None:
-        """Makes a key dirty: due after ``delay`` seconds (default: the window), or earlier if it already is."""
+        """Makes a key dirty: due after ``delay`` seconds, or earlier if it already is.
+
+        Without ``delay`` something happened to the tier: it is due after the window, and its pauses begin anew.
+        """
+        if delay is None:
+            self._looks.pop(key, None)
         at = now + (self._timing.window if delay is None else delay)
         at = max(at, self._hold.get(key, at))
         known = self._due.get(key)
@@ -69,8 +76,11 @@ class KeySchedule:
         match outcome:
             case Done():
                 self._failures.pop(key, None)
-            case RequeueAfter(seconds):
+                self._looks.pop(key, None)
+            case RequeueAfter(seconds, at_most):
                 self._failures.pop(key, None)
+                if at_most is not None and key not in self._due:
+                    seconds = self._pause(key, seconds, at_most)
                 self.add(key, now, seconds)
             case Failed(_, retry_after):
                 if retry_after is not None:
@@ -84,6 +94,7 @@ class KeySchedule:
         self._due.pop(key, None)
         self._failures.pop(key, None)
         self._hold.pop(key, None)
+        self._looks.pop(key, None)
 
     def next_at(self) -> float | None:
         """When the next key is due; None when nothing waits."""
@@ -111,6 +122,11 @@ class KeySchedule:
         self._failures[key] = failures + 1
         full = min(self._timing.backoff_first * 2.0 ** min(failures, 30), self._timing.backoff_most)
         return full * (1.0 - self._timing.jitter * self._rng.random())
+
+    def _pause(self, key: TierKey, first: float, at_most: float) -> float:
+        looks = self._looks.get(key, 0)
+        self._looks[key] = looks + 1
+        return max(first, min(first * 2.0 ** min(looks, 30), at_most))
 
     def _push(self, at: float, key: TierKey) -> None:
         self._count += 1

@@ -1,11 +1,14 @@
 """Writes a tier's status when it differs from what is stored, and Events for what changed (rules 4 and 19)."""
 
 import logging
+from datetime import datetime
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from tierwright.api.status import TierStatus
+from tierwright.control.apply_plan import manifest_hash
+from tierwright.control.attempts import Patience, Row
 from tierwright.control.containment import differences
 from tierwright.control.status.transitions import transitions
 from tierwright.kube.errors import ApiError
@@ -30,15 +33,21 @@ def stored_status(obj: Object) -> TierStatus:
 class StatusWriter:
     """The one writer of tiers' status."""
 
-    def __init__(self, client: KubeClient, store: Store, recorder: EventRecorder) -> None:
+    def __init__(self, client: KubeClient, store: Store, recorder: EventRecorder, patience: Patience) -> None:
         self._client = client
         self._store = store
         self._recorder = recorder
+        self._patience = patience
+        self._rows: dict[TierKey, Row] = {}
         self._unheeded: dict[TierKey, tuple[str, Object, Object]] = {}
         """The tier's uid, a status that was written, and what the server kept of it when the two differ."""
 
-    async def write(self, obj: Object, before: TierStatus, after: TierStatus) -> None:
-        """Writes ``after`` on the tier ``obj`` unless it stands there already.
+    async def write(
+        self, obj: Object, before: TierStatus, after: TierStatus, now: datetime, *, silent: bool = False
+    ) -> set[TierKey]:
+        """Writes ``after`` on the tier ``obj`` unless it stands there already, and Events for what changed.
+
+        ``silent`` leaves the Events out. Returns the tiers for which the new status is news.
 
         Raises:
             KubeError: the API server did not take it.
@@ -48,9 +57,17 @@ class StatusWriter:
         metadata = obj["metadata"]
         key, uid = (metadata["namespace"], metadata["name"]), metadata["uid"]
         if _equal(wire, stored) or self._unheeded.get(key) == (uid, wire, stored):
-            return
+            return set()
+        row, digest = self._rows.setdefault(key, Row()), f"{uid} {manifest_hash(_timeless(wire))}"
+        if row.is_fought_over(digest, now - self._patience.refused):
+            _log.warning(
+                "the status of %s is left alone until the next resync: something changes it again and again",
+                metadata["name"],
+            )
+            return set()
         live = await self._send(obj, wire, stored)
-        self._store.put(self._store.tier_kind, live)
+        row.note(digest, now)
+        news = self._store.put(self._store.tier_kind, live)
         kept: Object = live.get("status") or {}
         if _equal(wire, kept):
             self._unheeded.pop(key, None)
@@ -58,8 +75,10 @@ class StatusWriter:
             # A field that another manager owns, or one that an older CRD prunes: written once, never in a loop.
             self._unheeded[key] = (uid, wire, kept)
             _log.warning("the stored status of %s is not the one that was written", metadata["name"])
-        for each in transitions(before, after):
-            await self._recorder.record(obj, each.type, each.reason, each.message)
+        if not silent:
+            for each in transitions(before, after):
+                await self._recorder.record(obj, each.type, each.reason, each.message)
+        return news
 
     async def _send(self, obj: Object, wire: Object, stored: Object) -> Object:
         kind, metadata = self._store.tier_kind, obj["metadata"]
@@ -87,6 +106,16 @@ class StatusWriter:
     def forget(self, key: TierKey) -> None:
         """Drops what is remembered of a tier that is gone."""
         self._unheeded.pop(key, None)
+        self._rows.pop(key, None)
+
+
+def _timeless(wire: Object) -> Object:
+    """The status without the times of its conditions: each repair of a forged condition brings a new one."""
+    conditions = [
+        {name: value for name, value in each.items() if name != "lastTransitionTime"}
+        for each in wire.get("conditions") or ()
+    ]
+    return {**wire, "conditions": conditions}
 
 
 def _equal(left: dict[str, Any], right: dict[str, Any]) -> bool:

@@ -88,6 +88,11 @@ class ApiError(KubeError):
         )
 
     @property
+    def namespace_ends(self) -> bool:
+        """Whether the write was refused since its namespace is being deleted."""
+        return any(cause.reason == "NamespaceTerminating" for cause in self.causes)
+
+    @property
     def verdict(self) -> Verdict:
         """What to do about this status.
 

@@ -32,6 +32,8 @@ class Problem(Finding):
     """What stood in the way of applying children; ``passing`` when it is tried again soon by itself."""
 
     passing: bool = False
+    namespace_ends: bool = False
+    """Whether the namespace takes nothing new any more, an Event least of all."""
 
 
 @dataclass(frozen=True)

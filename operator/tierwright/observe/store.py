@@ -181,7 +181,7 @@ class Store:
             before = set()
         self._records[kind][place] = _Record(kind, kept, version, self._count)
         self._index(kind, place, kept)
-        if known and _relevant(self.tier_kind, kind, known.obj) == _relevant(self.tier_kind, kind, kept):
+        if known and _relevant(known.obj) == _relevant(kept):
             return set()
         return before | self._keys_of(kind, kept)
 
@@ -280,14 +280,10 @@ def _is_newer(version: int | None, known: int | None) -> bool:
     return version is None or known is None or version > known
 
 
-def _relevant(tier_kind: ResourceKind, kind: ResourceKind, obj: Object) -> Object:
-    """What of an object can change a decision: its version number cannot, nor can our own report on a tier."""
+def _relevant(obj: Object) -> Object:
+    """What of an object can change a decision: all but its version number.
+
+    A tier's status is ours alone to write, so a change of it that did not come from our own write has to be put right.
+    """
     metadata = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
-    return {
-        **{
-            name: value
-            for name, value in obj.items()
-            if name != "metadata" and not (kind == tier_kind and name == "status")
-        },
-        "metadata": metadata,
-    }
+    return {**obj, "metadata": metadata}

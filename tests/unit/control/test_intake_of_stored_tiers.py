@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.control.pods import tier_object
 from tierwright.api.conditions import Reason
-from tierwright.control.conflicts import older_claimant, served
+from tierwright.control.conflicts import earlier_claimant, served
 from tierwright.control.intake import take_in
 from tierwright.control.problems import problem_of
 from tierwright.control.status_writer import stored_status
@@ -79,14 +79,52 @@ def test_older_tier_of_a_speed_wins_and_the_younger_says_who() -> None:
     assert refused.stage is Stage.REFUSED
     assert refused.refusal is not None
     assert refused.refusal.reason is Reason.CONFLICT
-    assert "InferenceTier a is older" in refused.refusal.message
+    assert "InferenceTier a came first" in refused.refusal.message
 
 
-def test_tiers_of_the_same_second_have_one_winner() -> None:
-    rivals = [stored("b", uid="1"), stored("a", uid="2"), stored("c", uid="3")]
-    winners = [each["metadata"]["name"] for each in rivals if older_claimant(each, rivals) is None]
-    assert winners == ["b"]
-    assert {older_claimant(each, rivals) for each in rivals} == {None, "b"}
+AT_WORK = {"endpoint": "a.serving.svc:8000", "conditions": [{"type": "Ready", "reason": "EngineCrashed"}]}
+REFUSED = {"conditions": [{"type": "Ready", "reason": "Conflict"}]}
+REFUSED_LATER = {**AT_WORK, **REFUSED}
+EARLIER = "2026-11-30T10:59:59Z"
+
+
+@pytest.mark.parametrize(
+    ("rivals", "winner"),
+    [
+        pytest.param([stored("b", uid="1"), stored("a", uid="2"), stored("c")], "a", id="all new: by name"),
+        pytest.param(
+            [{**stored("b"), "status": AT_WORK}, stored("a")], "b", id="one at work keeps its claim"
+        ),
+        pytest.param(
+            [{**stored("b"), "status": AT_WORK}, {**stored("a"), "status": REFUSED}],
+            "b",
+            id="refused stays so",
+        ),
+        pytest.param(
+            [{**stored("b"), "status": AT_WORK}, {**stored("a"), "status": REFUSED_LATER}],
+            "b",
+            id="refused with pods stays so",
+        ),
+        pytest.param(
+            [{**stored("b"), "status": AT_WORK}, {**stored("a"), "status": AT_WORK}],
+            "a",
+            id="both at work: by name",
+        ),
+        pytest.param(
+            [stored("b", EARLIER), {**stored("a"), "status": AT_WORK}], "b", id="another second: by age alone"
+        ),
+        pytest.param([{**stored("b"), "status": "junk"}, stored("a")], "a", id="a status that is none"),
+        pytest.param(
+            [{**stored("b"), "status": {"endpoint": "x", "conditions": "junk"}}, stored("a")],
+            "b",
+            id="conditions that are none",
+        ),
+    ],
+)
+def test_tiers_of_one_speed_have_one_winner_whoever_asks(rivals: list[Object], winner: str) -> None:
+    for order in (rivals, rivals[::-1]):
+        found = {each["metadata"]["name"]: earlier_claimant(each, order) for each in order}
+        assert found == {name: None if name == winner else winner for name in found}
 
 
 def test_paused_younger_tier_stays_paused() -> None:

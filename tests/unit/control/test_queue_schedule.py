@@ -122,6 +122,49 @@ def test_a_requeue_comes_when_asked_and_forgets_failures() -> None:
     assert queue.take(25.0) == A
 
 
+def pauses(queue: KeySchedule, rounds: int, start: float) -> list[float]:
+    """How long A waits each time when all that it ever asks is to be looked at again."""
+    found, now = [], start
+    for _ in range(rounds):
+        queue.finish(A, RequeueAfter(30.0, at_most=300.0), now)
+        due = queue.next_at()
+        assert due is not None
+        found.append(due - now)
+        now = due
+        assert queue.take(now) == A
+    return found
+
+
+def test_what_stays_stuck_is_looked_at_ever_more_seldom_until_something_happens() -> None:
+    queue = schedule()
+    queue.add(A, 0.0)
+    assert queue.take(1.0) == A
+    assert pauses(queue, 6, 1.0) == [30.0, 60.0, 120.0, 240.0, 300.0, 300.0]
+    queue.add(A, 5000.0)  # an event
+    soon, then, *_ = pauses(queue, 2, 5000.0)
+    assert soon < 1.0
+    assert then == 30.0, "the pauses begin anew"
+
+
+def test_a_resync_of_what_is_stuck_is_nothing_that_happened_to_it() -> None:
+    queue = schedule()
+    queue.add(A, 0.0)
+    assert queue.take(1.0) == A
+    pauses(queue, 4, 1.0)
+    queue.finish(A, RequeueAfter(30.0, at_most=300.0), 2000.0)
+    queue.add(A, 2100.0, delay=5.0)
+    assert queue.take(2105.0) == A
+    assert pauses(queue, 1, 2105.0) == [300.0]
+
+
+def test_a_wait_that_is_longer_than_the_bound_stays_as_it_is() -> None:
+    queue = schedule()
+    queue.add(A, 0.0)
+    assert queue.take(1.0) == A
+    queue.finish(A, RequeueAfter(30.0, at_most=1.0), 1.0)
+    assert queue.next_at() == 31.0
+
+
 def test_a_key_that_is_gone_leaves_nothing_behind() -> None:
     queue = schedule()
     queue.add(A, 0.0)

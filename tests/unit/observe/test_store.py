@@ -107,13 +107,19 @@ def test_a_tier_that_todays_schema_would_refuse_is_held_all_the_same() -> None:
         assert (NS, f"broken-{number}") in held.put(TIER, broken)
 
 
-def test_our_own_report_on_a_tier_wakes_nobody() -> None:
+def test_our_own_report_on_a_tier_wakes_nobody_when_the_watch_repeats_it() -> None:
     held = store()
     held.put(TIER, tier("a", 1))
-    assert held.put(TIER, tier("a", 2, status={"conditions": []})) == set()
-    found = held.tier(NS, "a")
-    assert found is not None
-    assert found["status"] == {"conditions": []}, "it is held all the same"
+    answer = tier("a", 2, status={"conditions": []})
+    held.put(TIER, answer)
+    assert held.put(TIER, answer) == set()
+
+
+def test_a_status_that_somebody_else_wrote_wakes_the_tier_and_its_rivals() -> None:
+    held = store()
+    held.put(TIER, tier("a", 1))
+    held.put(TIER, tier("b", 2))
+    assert held.put(TIER, tier("a", 3, status={"ready": "9/9"})) == {(NS, "a"), (NS, "b")}
 
 
 def test_a_change_of_the_version_alone_wakes_nobody() -> None:
