@@ -51,6 +51,11 @@ def _compile(options: argparse.Namespace) -> None:
 
 
 def _fetch(options: argparse.Namespace) -> None:
+    # Before huggingface_hub is read: it would tell the hub about the machine, by requests of their own.
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    logging.getLogger("httpx2").setLevel(
+        logging.WARNING
+    )  # addresses that a hub signs are as good as passwords
     from tierwright_worker.sources.fetch import FetchSettings, fetch
     from tierwright_worker.sources.source import parse_source
 

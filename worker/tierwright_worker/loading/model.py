@@ -8,6 +8,7 @@ from tierwright_worker.errors import ModelNotFoundError, OutOfMemoryError
 from tierwright_worker.loading.converted import converted_folder
 from tierwright_worker.models.config import ModelConfig, read_config
 from tierwright_worker.models.parameters import Array, Parameters
+from tierwright_worker.sources.volume import unfinished
 from tierwright_worker.tokenizer.text import TextCodec, read_text_codec
 from tierwright_worker.weights.assemble import load_parameters
 from tierwright_worker.weights.safetensors_folder import SafetensorsFolder
@@ -56,6 +57,10 @@ def hugging_face_folder(path: Path, *, cache: Path, dtype: str) -> Path:
         return converted_folder(path, cache, dtype)
     if not path.is_dir():
         raise ModelNotFoundError(f"{path} is neither a folder nor a .gguf file")
+    if unfinished(path):
+        raise ModelNotFoundError(
+            f"{path} holds a fetch that has not ended; run tierwright-worker fetch again"
+        )
     if (path / "config.json").is_file():
         return path
     files = sorted(path.glob("*.gguf"))

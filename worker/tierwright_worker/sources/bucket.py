@@ -45,7 +45,7 @@ from tierwright_worker.sources.remote import (
 from tierwright_worker.sources.retry import retry_after
 from tierwright_worker.sources.source import BucketSource
 
-_BLOCK = 1 << 20
+_BLOCK = 1 << 16  # what a cut loses at most
 # The store's name of a checksum, ours; strongest first.
 _CHECKSUMS = (
     ("ChecksumSHA256", "sha256"),

@@ -36,7 +36,6 @@ from tierwright_worker.sources.retry import retry_after
 from tierwright_worker.sources.source import HubSource
 
 _TIMEOUT = httpx2.Timeout(30.0, connect=10.0)
-_BLOCK = 1 << 20
 _LATER = (408, 425, 429, 500, 502, 503, 504)
 
 
@@ -91,7 +90,7 @@ class HubRemote:
                     answer.read()
                 hf_raise_for_status(answer)
                 resumed = answer.status_code == 206
-                yield Opened(start if resumed else 0, answer.iter_bytes(_BLOCK))
+                yield Opened(start if resumed else 0, answer.iter_bytes())
         except (httpx2.HTTPError, HfHubHTTPError, OfflineModeIsEnabled) as error:
             self._explain(error)
 
