@@ -8,9 +8,11 @@ from safetensors.numpy import save_file
 
 from dev.worker.models import write_random_model
 from tierwright_worker.engine.cached_prompts import CachedPrompts
+from tierwright_worker.engine.draft_model import DraftModel
 from tierwright_worker.engine.executor import Executor, WarmUp
 from tierwright_worker.engine.interface import QueueLimits, SamplingParams, SpeculationLimits
 from tierwright_worker.engine.loop import Engine, EngineSettings
+from tierwright_worker.engine.policies.acceptance import LayeredRule
 from tierwright_worker.engine.programs import ProgramStore, environment_key
 from tierwright_worker.engine.sequence import Output, Request
 from tierwright_worker.engine.shapes import plan_shapes
@@ -38,6 +40,8 @@ class Bench:
         end_tokens: Iterable[int] = (),
         disable_above_batch: int | None = None,
         prompts: CachedPrompts | None = None,
+        drafter: DraftModel | None = None,
+        layered: LayeredRule | None = None,
     ) -> Engine:
         """A fresh engine on this executor."""
         self.executor.clear()
@@ -49,8 +53,10 @@ class Bench:
                 speculation=SpeculationLimits(draft_tokens, disable_above_batch),
                 prefill_token_limit=64,
                 end_tokens=frozenset(end_tokens),
+                layered=layered,
             ),
             prompts,
+            drafter,
         )
 
 
@@ -65,14 +71,30 @@ def bench(
     folder: Path | None = None,
     page_tokens: int = 0,
     dtype: str = "float32",
+    exact: bool = True,
 ) -> Bench:
-    """A warmed executor; its programs are kept in `folder`. `dtype`: that of the parameters, keys and values alike."""
+    """A warmed executor; its programs are kept in `folder`. `dtype`: that of the parameters, keys and values alike.
+
+    `exact`: use one shape alone where two disagree in a bit; only in f32.
+    """
     shapes = plan_shapes(
         slots=slots, max_context=max_context, draft_tokens=draft_tokens, length_buckets=lengths
     )
     executor = Executor(config, parameters, shapes, page_tokens=page_tokens, kv_dtype=dtype)
     store = ProgramStore(folder, key=f"{config}{shapes}{dtype}{page_tokens}{environment_key()}")
-    return Bench(executor, warm_up(executor, store, require_exact=dtype == "float32"))
+    return Bench(executor, warm_up(executor, store, require_exact=exact and dtype == "float32"))
+
+
+def draft_model(machine: Bench, *, end_tokens: Iterable[int] = ()) -> DraftModel:
+    """A drafter on a fresh cache, for a target of the small models' vocabulary."""
+    machine.executor.clear()
+    return DraftModel(
+        machine.executor,
+        machine.warmed,
+        vocabulary=machine.executor.config.vocab_size,
+        end_tokens=frozenset(end_tokens),
+        prefill_token_limit=64,
+    )
 
 
 def random_model(name: str, folder: Path, dtype: str = "float32") -> tuple[ModelConfig, Parameters]:

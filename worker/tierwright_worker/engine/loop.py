@@ -281,7 +281,9 @@ class Engine:
         self.speculation.learn(sequence, draft, gained)
         already = len(sequence.output)
         end_tokens = self._settings.end_tokens
-        kept = keep(gained.tokens, already=already, params=request.params, end_tokens=end_tokens)
+        # Drafts may reach one token further than the context that plain decoding keeps to.
+        fits = room(already, sequence.prompt_tokens + already, self.context, request.params.max_tokens)
+        kept = keep(gained.tokens[:fits], already=already, params=request.params, end_tokens=end_tokens)
         reason = kept.reason
         sequence.take(kept.tokens)
         sequence.computed += len(kept.tokens)
