@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _DTYPES = ("float32", "bfloat16")
+_METHODS = ("ngram", "draft")
 BENCH_PARTS = ("gears", "steps", "process")
 
 
@@ -35,6 +36,10 @@ class WorkerSettings:
     port: int
     drain_timeout: float
     api_keys: tuple[str, ...]
+    speculation_method: str
+    speculative_model: Path | None
+    layered_entropy: float | None
+    layered_share: float
 
 
 def parser() -> argparse.ArgumentParser:
@@ -84,6 +89,18 @@ def _model_flags(command: argparse.ArgumentParser) -> None:
     add("--max-num-seqs", type=_positive, default=8, help="requests that are computed at once (slots)")
     add("--speculative-tokens", type=_count, default=0, help="most tokens drafted in a step; 0 = off")
     add(
+        "--speculation-method",
+        choices=_METHODS,
+        default="ngram",
+        help="where drafts come from: look-up in the request's own text, or a small model",
+    )
+    add(
+        "--speculative-model",
+        type=Path,
+        default=None,
+        help="the model that drafts, of the same tokenizer: a Hugging Face folder or a .gguf file",
+    )
+    add(
         "--length-buckets", type=_sizes, default=(), help="cache lengths with programs of their own: 512,2048"
     )
     add("--prefill-buckets", type=_sizes, default=(), help="sizes of prompt chunks: 64,256")
@@ -121,6 +138,18 @@ def _server_flags(command: argparse.ArgumentParser) -> None:
         type=_positive,
         default=None,
         help="decoding requests above which nothing is drafted",
+    )
+    add(
+        "--layered-entropy",
+        type=float,
+        default=None,
+        help="LOSSY: positions of at most this entropy (nats) let drafts pass that are not the model's choice; default: none",
+    )
+    add(
+        "--layered-share",
+        type=float,
+        default=0.5,
+        help="LOSSY: of the likeliest token's probability, the share that such a draft needs",
     )
     add("--prompt-cache-device-pages", type=_count, default=256, help="pages kept on the device")
     add("--prompt-cache-host-pages", type=_count, default=1024, help="pages kept in host memory")
@@ -209,6 +238,10 @@ def settings_of(options: argparse.Namespace) -> WorkerSettings:
         port=options.port,
         drain_timeout=options.shutdown_timeout,
         api_keys=tuple(options.api_key),
+        speculation_method=options.speculation_method,
+        speculative_model=options.speculative_model,
+        layered_entropy=options.layered_entropy,
+        layered_share=options.layered_share,
     )
 
 

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
+from tierwright_worker.cli.drafter import check_speculation, warm_drafter
 from tierwright_worker.cli.flags import WorkerSettings
 from tierwright_worker.engine.cached_prompts import CachedPrompts
+from tierwright_worker.engine.draft_model import DraftModel
 from tierwright_worker.engine.executor import Executor, WarmUp
 from tierwright_worker.engine.interface import CacheSettings, QueueLimits, Shapes, SpeculationLimits
 from tierwright_worker.engine.loop import Engine, EngineSettings
+from tierwright_worker.engine.policies.acceptance import LayeredRule
 from tierwright_worker.engine.programs import ProgramStore, environment_key
 from tierwright_worker.engine.runner import EngineRunner
-from tierwright_worker.engine.service import EngineFacts
+from tierwright_worker.engine.service import EngineFacts, SpeculationFacts
 from tierwright_worker.engine.shapes import plan_shapes
 from tierwright_worker.engine.warm_up import warm_up
 from tierwright_worker.errors import OutOfMemoryError, SettingsError
@@ -26,10 +29,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WarmEngine:
-    """An executor that is ready, and what its warm-up found."""
+    """An executor that is ready, what its warm-up found, and the model that drafts for it, if one does."""
 
     executor: Executor
     warmed: WarmUp
+    drafter: DraftModel | None = None
 
 
 def read_model(settings: WorkerSettings) -> Model:
@@ -70,6 +74,7 @@ def shapes_of(settings: WorkerSettings, config: ModelConfig) -> Shapes:
 
 def warm_engine(settings: WorkerSettings, model: Model) -> WarmEngine:
     """Put the model on the device and make every program ready; what `compile` does, and the first half of `serve`."""
+    check_speculation(settings)
     shapes = shapes_of(settings, model.config)
     kv_dtype = jnp.dtype(settings.dtype)
     page = settings.prompt_cache_page
@@ -84,13 +89,16 @@ def warm_engine(settings: WorkerSettings, model: Model) -> WarmEngine:
         warmed.step_rows,
         "yes" if warmed.exact else "no",
     )
-    return WarmEngine(executor, warmed)
+    return WarmEngine(executor, warmed, warm_drafter(settings, model, shapes))
 
 
 def running_engine(settings: WorkerSettings, model: Model, warm: WarmEngine) -> EngineRunner:
     """The engine that a server talks to; its thread runs."""
     limits = QueueLimits(settings.max_queued_requests, settings.max_queued_tokens)
     ends = frozenset(model.config.eos_token_ids)
+    layered = None
+    if settings.layered_entropy is not None:
+        layered = LayeredRule(settings.layered_entropy, settings.layered_share)
     engine = Engine(
         warm.executor,
         warm.warmed,
@@ -102,8 +110,10 @@ def running_engine(settings: WorkerSettings, model: Model, warm: WarmEngine) -> 
             ),
             prefill_token_limit=settings.prefill_token_limit,
             end_tokens=ends,
+            layered=layered,
         ),
         _prompts(settings, model, warm),
+        warm.drafter,
     )
     facts = EngineFacts(
         max_length=min(engine.context, settings.max_model_len or model.config.max_position),
@@ -118,6 +128,20 @@ def running_engine(settings: WorkerSettings, model: Model, warm: WarmEngine) -> 
             "prefill_buckets": str(list(engine.shapes.prefill_buckets)),
             "row_exact": str(warm.warmed.exact).lower(),
         },
+        speculation=SpeculationFacts(
+            method=settings.speculation_method if settings.speculative_tokens else "off",
+            most_tokens=settings.speculative_tokens,
+            disabled_above_batch=settings.speculation_disable_above_batch,
+            lossy=None if layered is None else f"entropy<={layered.entropy:g},share>={layered.share:g}",
+        ),
+        row_exact=warm.warmed.exact,
+        agreement=warm.warmed.agreement,
+        cache_pages={
+            "device": settings.prompt_cache_device_pages,
+            "host": settings.prompt_cache_host_pages,
+        }
+        if settings.prompt_cache_page
+        else {},
     )
     runner = EngineRunner(engine, facts, limits)
     runner.start()
