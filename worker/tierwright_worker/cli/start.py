@@ -76,6 +76,8 @@ def warm_engine(settings: WorkerSettings, model: Model) -> WarmEngine:
     """Put the model on the device and make every program ready; what `compile` does, and the first half of `serve`."""
     check_speculation(settings)
     shapes = shapes_of(settings, model.config)
+    # First, for it is the one that may not fit the other.
+    drafter = warm_drafter(settings, model, shapes)
     kv_dtype = jnp.dtype(settings.dtype)
     page = settings.prompt_cache_page
     executor = Executor(model.config, model.parameters, shapes, kv_dtype=kv_dtype, page_tokens=page)
@@ -89,7 +91,7 @@ def warm_engine(settings: WorkerSettings, model: Model) -> WarmEngine:
         warmed.step_rows,
         "yes" if warmed.exact else "no",
     )
-    return WarmEngine(executor, warmed, warm_drafter(settings, model, shapes))
+    return WarmEngine(executor, warmed, drafter)
 
 
 def running_engine(settings: WorkerSettings, model: Model, warm: WarmEngine) -> EngineRunner:
