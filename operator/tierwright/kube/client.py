@@ -22,7 +22,8 @@ import yaml
 from kubernetes.aio import config as kube_config
 from kubernetes.aio.client import ApiClient, Configuration
 
-from tierwright.kube.errors import ApiError, KubeError, NetworkError
+from tierwright.kube.credential_files import CredentialFiles
+from tierwright.kube.errors import ApiError, NetworkError, error_of
 from tierwright.kube.resources import Object, ObjectRef, ResourceKind, kind_of, ref_of
 from tierwright.kube.verbs import Objects, PatchType, Propagation
 from tierwright.telemetry.metrics import Metrics
@@ -35,10 +36,6 @@ LIST_TIMEOUT_FACTOR: Final = 1.8
 """A page of a list may take longer than a single object, yet stays below the lease's renew deadline."""
 MAX_LIST_RESTARTS: Final = 3
 MAX_CONNECTIONS: Final = 32
-SHOWN_ERROR_CHARS: Final = 300
-MISFIT_MANIFEST: Final = ("failed to create typed patch object", "failed to convert new object")
-"""Server-side apply answers 500 with these words when the manifest does not fit the schema, or holds a value that its
-field cannot (half a second, a quantity that is none), though nothing fails."""
 
 
 class CredentialsError(Exception):
@@ -81,20 +78,49 @@ async def load_configuration(kubeconfig: str) -> Configuration:
     return configuration
 
 
+def _new_api(configuration: Configuration, user_agent: str) -> ApiClient:
+    """The transport of these credentials. Raises CredentialsError."""
+    try:
+        api = ApiClient(configuration)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        raise CredentialsError(f"a certificate or key of the kubeconfig cannot be used: {error}") from error
+    api.user_agent = user_agent
+    return api
+
+
+def _files(kubeconfig: str, configuration: Configuration) -> CredentialFiles:
+    """All files that these credentials come from."""
+    named = kubeconfig or os.environ.get("KUBECONFIG", "")
+    if not named and not SERVICE_ACCOUNT_TOKEN.exists():
+        named = str(Path(kube_config.KUBE_CONFIG_DEFAULT_LOCATION).expanduser())
+    read = named.split(os.pathsep) if named else [str(SERVICE_ACCOUNT_TOKEN)]
+    return CredentialFiles(
+        [*read, configuration.ssl_ca_cert or "", configuration.cert_file or "", configuration.key_file or ""]
+    )
+
+
 class HttpKubeClient:
     """KubeClient over HTTP. Create it with ``await HttpKubeClient.connect(...)`` inside the event loop."""
 
     def __init__(
-        self, api: ApiClient, *, kubeconfig: str, timeout: float, user_agent: str, metrics: Metrics | None
+        self,
+        api: ApiClient,
+        files: CredentialFiles,
+        *,
+        kubeconfig: str,
+        timeout: float,
+        user_agent: str,
+        metrics: Metrics | None,
     ) -> None:
         """Use ``connect`` instead."""
         self._api = api
+        self._files = files
+        self._retired: set[asyncio.Task[None]] = set()
         self._kubeconfig = kubeconfig
         self._timeout = timeout
         self._user_agent = user_agent
         self._metrics = metrics
         self._refreshing = asyncio.Lock()
-        api.user_agent = user_agent
 
     @classmethod
     async def connect(
@@ -110,14 +136,10 @@ class HttpKubeClient:
         ``timeout`` in seconds bounds each request. Raises CredentialsError.
         """
         configuration = await load_configuration(kubeconfig)
-        try:
-            api = ApiClient(configuration)
-        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            raise CredentialsError(
-                f"a certificate or key of the kubeconfig cannot be used: {error}"
-            ) from error
+        files = _files(kubeconfig, configuration)
         return cls(
-            api,
+            _new_api(configuration, user_agent),
+            files,
             kubeconfig=kubeconfig,
             timeout=timeout,
             user_agent=user_agent,
@@ -126,12 +148,15 @@ class HttpKubeClient:
 
     async def close(self) -> None:
         """Close all connections."""
+        for each in self._retired:
+            each.cancel()
+        await asyncio.gather(*self._retired, return_exceptions=True)
         await self._api.close()  # type: ignore[no-untyped-call]
 
     async def connection(self, *, refresh: bool = False) -> Connection:
         """The identity for another session; ``refresh`` reads the credentials anew first."""
-        if refresh:
-            await self._refresh()
+        if refresh or self._files.changed():
+            await self._refresh(self._api)
         configuration = self._api.configuration
         settings = (await configuration.auth_settings()).get("BearerToken")
         headers = {"User-Agent": self._user_agent}
@@ -272,11 +297,14 @@ class HttpKubeClient:
         url = f"{path}?{urlencode(query)}" if query else path
         started = time.monotonic()
         code = 0
+        if self._files.changed():
+            await self._refresh(self._api)
+        api = self._api
         try:
             code, headers, raw = await self._send(method, url, body, content_type, timeout or self._timeout)
             if code == 401:
                 # Nothing was done, and the token may just have been replaced: once more with fresh credentials.
-                await self._refresh()
+                await self._refresh(api)
                 code, headers, raw = await self._send(
                     method, url, body, content_type, timeout or self._timeout
                 )
@@ -285,7 +313,7 @@ class HttpKubeClient:
                 self._metrics.api_requests.labels(verb, kind.kind, str(code)).inc()
                 self._metrics.api_seconds.labels(verb).observe(time.monotonic() - started)
         if code >= 400:
-            raise _error_of(code, headers, raw, f"{verb} {path}")
+            raise error_of(code, headers, raw, f"{verb} {path}")
         for warning in headers.getall("Warning", []):
             log.debug("the API server warns about %s %s: %s", verb, path, warning)
         try:
@@ -298,12 +326,13 @@ class HttpKubeClient:
         self, method: str, url: str, body: Object | Objects | None, content_type: str, limit: float
     ) -> tuple[int, Any, bytes]:
         headers = {"Accept": "application/json", "Content-Type": content_type}
+        api = self._api
         try:
-            verb, address, headers, payload, _ = await self._api.param_serialize(
+            verb, address, headers, payload, _ = await api.param_serialize(
                 method, url, header_params=headers, body=body, auth_settings=["BearerToken"]
             )
             async with asyncio.timeout(limit):
-                response = await self._api.call_api(
+                response = await api.call_api(
                     verb,
                     address,
                     header_params=headers,
@@ -317,33 +346,35 @@ class HttpKubeClient:
         except (aiohttp.ClientError, OSError, ssl.SSLError) as error:
             raise NetworkError(f"{method} {url}: {type(error).__name__}: {error}") from error
 
-    async def _refresh(self) -> None:
+    async def _refresh(self, used: ApiClient) -> None:
+        """Reads the credentials anew, unless others than ``used`` are in use by now.
+
+        A certificate, an authority or a server that changed needs connections of its own; a token alone does not.
+        Credentials that cannot be read, such as half of a pair that is just being replaced, leave the former ones in use.
+        """
         async with self._refreshing:
+            if self._api is not used:
+                return
             try:
                 fresh = await load_configuration(self._kubeconfig)
+                files = _files(self._kubeconfig, fresh)
+                if files.stamps == self._files.stamps and fresh.host == used.configuration.host:
+                    used.configuration.api_key = fresh.api_key
+                    used.configuration.refresh_api_key_hook = fresh.refresh_api_key_hook
+                    return
+                api = _new_api(fresh, self._user_agent)
             except CredentialsError as error:
                 log.warning("credentials could not be read again: %s", error)
                 return
-            self._api.configuration.api_key = fresh.api_key
-            self._api.configuration.refresh_api_key_hook = fresh.refresh_api_key_hook
+            self._api, self._files = api, files
+            log.info("credentials were replaced and read again")
+            closing = asyncio.create_task(self._close_later(used), name="close former connections")
+            self._retired.add(closing)
+            closing.add_done_callback(self._retired.discard)
 
-
-def _error_of(code: int, headers: Mapping[str, str], raw: bytes, what: str) -> KubeError:
-    """The error that a failure answer stands for; the body may be no JSON when a proxy answered."""
-    try:
-        status = json.loads(raw)
-    except ValueError:
-        status = None
-    if not isinstance(status, dict):
-        status = {"message": raw[:SHOWN_ERROR_CHARS].decode("utf-8", "replace").strip()}
-    details = status.get("details") or {}
-    retry_after = headers.get("Retry-After") or details.get("retryAfterSeconds")
-    try:
-        seconds = float(retry_after) if retry_after else None
-    except ValueError:
-        seconds = None
-    reason = str(status.get("reason") or "Unknown")
-    message = str(status.get("message") or "no message")
-    if code == 500 and message.startswith(MISFIT_MANIFEST):
-        code, reason = 400, "BadRequest"
-    return ApiError(code, reason, message, request=what, retry_after=seconds, details=details)
+    async def _close_later(self, former: ApiClient) -> None:
+        """Closes connections once no request can be on its way over them any more."""
+        try:
+            await asyncio.sleep(self._timeout * LIST_TIMEOUT_FACTOR)
+        finally:
+            await former.close()  # type: ignore[no-untyped-call]

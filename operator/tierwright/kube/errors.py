@@ -1,5 +1,6 @@
 """Says what went wrong between us and the API server, and whether trying again can help (rule 13 of the design)."""
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -117,3 +118,30 @@ def verdict_of(status: int) -> Verdict:
     if status in _ONCE_PER_RESYNC:
         return Verdict.ONCE_PER_RESYNC
     return Verdict.TERMINAL
+
+
+_SHOWN_CHARS: Final = 300
+_MISFIT_MANIFEST: Final = ("failed to create typed patch object", "failed to convert new object")
+"""Server-side apply answers 500 with these words when the manifest does not fit the schema, or holds a value that its
+field cannot (half a second, a quantity that is none), though nothing fails."""
+
+
+def error_of(code: int, headers: Mapping[str, str], raw: bytes, what: str) -> KubeError:
+    """The error that a failure answer stands for; the body may be no JSON when a proxy answered."""
+    try:
+        status = json.loads(raw)
+    except ValueError:
+        status = None
+    if not isinstance(status, dict):
+        status = {"message": raw[:_SHOWN_CHARS].decode("utf-8", "replace").strip()}
+    details = status.get("details") or {}
+    retry_after = headers.get("Retry-After") or details.get("retryAfterSeconds")
+    try:
+        seconds = float(retry_after) if retry_after else None
+    except ValueError:
+        seconds = None
+    reason = str(status.get("reason") or "Unknown")
+    message = str(status.get("message") or "no message")
+    if code == 500 and message.startswith(_MISFIT_MANIFEST):
+        code, reason = 400, "BadRequest"
+    return ApiError(code, reason, message, request=what, retry_after=seconds, details=details)
