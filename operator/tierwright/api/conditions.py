@@ -16,6 +16,7 @@ class ConditionType(StrEnum):
     OBJECTIVES_MET = "ObjectivesMet"
     SCALING_ACTIVE = "ScalingActive"
     ROUTED = "Routed"
+    COMPILE_CACHE_READY = "CompileCacheReady"
 
 
 class Reason(StrEnum):
@@ -70,6 +71,12 @@ class Reason(StrEnum):
     MANUAL = "Manual"
     # Routed
     NO_GATEWAY = "NoGateway"
+    # CompileCacheReady
+    COMPILED = "Compiled"
+    COMPILING = "Compiling"
+    COMPILES_AT_START = "CompilesAtStart"
+    COMPILE_FAILED = "CompileFailed"
+    COMPILE_TIMEOUT = "CompileTimeout"
 
 
 @dataclass(frozen=True)
@@ -90,6 +97,10 @@ CONDITIONS: Final[Mapping[ConditionType, str]] = {
     ConditionType.OBJECTIVES_MET: "The tier keeps its latency objectives for the promised share of requests.",
     ConditionType.SCALING_ACTIVE: "The operator sets the number of replicas from the load.",
     ConditionType.ROUTED: "A gateway sends requests to the tier by their speed.",
+    ConditionType.COMPILE_CACHE_READY: (
+        "The programs of the present spec lie on the tier's shared compile volume. Only tiers of engine jax with "
+        "`cache.compile.sharing: Shared` have it."
+    ),
 }
 """What each condition states when it is True."""
 
@@ -257,6 +268,28 @@ REASONS: Final[Mapping[Reason, ReasonInfo]] = {
     Reason.NO_GATEWAY: ReasonInfo(
         "No gateway routes requests to the tier by their speed.",
         "Send requests to the address in `status.endpoint`.",
+    ),
+    Reason.COMPILED: ReasonInfo("The programs are on the compile volume; a pod loads them.", "Nothing."),
+    Reason.COMPILING: ReasonInfo(
+        "A Job fills the compile volume; the pods of this spec start once it ends, those of an earlier one serve on.",
+        "Wait. The message says what holds the Job up, if anything does. It ends for good when its deadline is over, "
+        "and the pods then compile by themselves.",
+    ),
+    Reason.COMPILES_AT_START: ReasonInfo(
+        "No Job compiles, because the tier's pods hold the devices or the volume that it would need, or the tier is "
+        "suspended; the first pod of this spec compiles while it starts.",
+        "Nothing. A start takes longer once: `rollout.startupTimeout` has to hold a compilation.",
+    ),
+    Reason.COMPILE_FAILED: ReasonInfo(
+        "The Job that fills the compile volume has failed in all its tries; the pods compile by themselves.",
+        "The message has the last words of its last try; `kubectl logs job/NAME` has all for ten minutes. An exit "
+        "status from 64 to 67 means the settings or the model and is not tried again; others may be the compiler's. "
+        "A pod that becomes ready has compiled, and ends this.",
+    ),
+    Reason.COMPILE_TIMEOUT: ReasonInfo(
+        "The Job that fills the compile volume did not end within its deadline; the pods compile by themselves.",
+        "Raise `rollout.startupTimeout`, from which the deadline follows, use fewer buckets in `engine.jax`, or give "
+        "the compiler more of `hardware.resources`.",
     ),
 }
 """What each reason means and what to do; the runbook is made from it."""

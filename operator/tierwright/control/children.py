@@ -26,7 +26,7 @@ from tierwright.control.one_of import displacing_patch
 from tierwright.control.problems import fought_over, not_corrected, problem_of
 from tierwright.desired.bundle import Bundle
 from tierwright.kube.errors import ApiError, KubeError, Verdict
-from tierwright.kube.resources import PVC, SERVICE_ACCOUNT, Object, ObjectRef, ref_of
+from tierwright.kube.resources import JOB, PVC, SERVICE_ACCOUNT, Object, ObjectRef, ref_of
 from tierwright.kube.verbs import KubeClient
 from tierwright.observe.snapshot import Problem
 from tierwright.observe.store import Store
@@ -99,9 +99,14 @@ class ChildApplier:
         ``replicas`` is sent with the workload until the scaler owns the field; None sends none.
         """
         applied = Applied()
-        for manifest, is_workload in _manifests(bundle):
+        for manifest, is_workload, left_alone in _manifests(bundle):
             due = replicas if is_workload else None
             task = _Task(ref_of(manifest), stamped(manifest), is_workload, due, now)
+            if left_alone:
+                if is_workload:
+                    applied.workload = self._ours(task, owner)
+                    applied.waiting_for.append(f"Job {bundle.compile_job} (it fills the compile volume)")
+                continue
             if is_workload and (used := _used_by_pods(manifest) & applied.foreign):
                 applied.problems.append(_held_back(task.ref, used))
                 continue
@@ -114,7 +119,8 @@ class ChildApplier:
         """Whether every child is as desired, as far as the store knows."""
         return all(
             plan_child(stamped(manifest), self._store.get(ref_of(manifest)), owner).action is Action.NOTHING
-            for manifest, _ in _manifests(bundle)
+            for manifest, _, left_alone in _manifests(bundle)
+            if not left_alone
         )
 
     async def prune(
@@ -127,13 +133,17 @@ class ChildApplier:
         attempts: Attempts,
         now: datetime,
     ) -> None:
-        """Deletes children of this tier that the bundle no longer holds, once all others are as desired."""
-        if not applied.is_complete:
-            return
+        """Deletes children of this tier that the bundle no longer holds, once all others are as desired.
+
+        A Job goes at once: it holds devices and volumes for programs that nobody needs any more.
+        """
+        complete = applied.is_complete
         wanted = {ref_of(child.manifest) for child in bundle.children}
         for live in self._store.children_of(namespace, tier_name):
             ref = ref_of(live)
             if ref.kind not in CHILDREN or ref in wanted or not is_prunable(live, owner):
+                continue
+            if not complete and ref.kind != JOB:
                 continue
             uid = str(live["metadata"]["uid"])
             if refusal := attempts.standing_refusal(ref, uid, now - self._patience.refused):
@@ -145,6 +155,12 @@ class ChildApplier:
                 applied.note(ref, error)
                 if error.verdict is not Verdict.RETRY:
                     attempts.refused(ref, uid, problem_of(ref, error), now, final=False)
+
+    def _ours(self, task: _Task, owner: Owner) -> Object | None:
+        """The live child as the store knows it, when it is this tier's and may be scaled."""
+        stored = self._store.get(task.ref)
+        usable = (Action.NOTHING, Action.APPLY, Action.ADOPT)
+        return stored if plan_child(task.desired, stored, owner).action in usable else None
 
     async def _apply_child(
         self, task: _Task, owner: Owner, attempts: Attempts, applied: Applied
@@ -230,12 +246,14 @@ class ChildApplier:
         return await self._client.apply(manifest, manager=scaler.CHILDREN_MANAGER)
 
 
-def _manifests(bundle: Bundle) -> Iterator[tuple[Object, bool]]:
-    """What is compared and applied of each child, and whether it is the workload: that one without its replicas."""
+def _manifests(bundle: Bundle) -> Iterator[tuple[Object, bool, bool]]:
+    """What is compared and applied of each child, whether it is the workload (that one without its replicas), and
+    whether it is left alone."""
     for child in bundle.children:
         manifest = child.manifest
         is_workload = (manifest["kind"], manifest["metadata"]["name"]) == bundle.workload
-        yield (scaler.without_replicas(manifest) if is_workload else manifest), is_workload
+        compared = scaler.without_replicas(manifest) if is_workload else manifest
+        yield compared, is_workload, child.left_alone
 
 
 def _used_by_pods(workload: Object) -> set[ObjectRef]:

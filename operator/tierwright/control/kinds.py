@@ -8,6 +8,7 @@ from tierwright.desired.labels import TIER_LABEL
 from tierwright.kube.resources import (
     DEPLOYMENT,
     HPA,
+    JOB,
     NETWORK_POLICY,
     PDB,
     POD,
@@ -31,7 +32,7 @@ class Watched:
     label_selector: str = OURS
 
 
-CHILDREN: Final = (DEPLOYMENT, SERVICE, PVC, SERVICE_ACCOUNT, PDB, NETWORK_POLICY)
+CHILDREN: Final = (DEPLOYMENT, SERVICE, PVC, SERVICE_ACCOUNT, PDB, NETWORK_POLICY, JOB)
 """Every kind that a tier's bundle may hold."""
 
 WATCHED: Final[tuple[Watched, ...]] = (

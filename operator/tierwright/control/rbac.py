@@ -45,6 +45,7 @@ PERMISSIONS: Final[tuple[Permission, ...]] = (
         "blockOwnerDeletion on children, where the cluster checks it (OwnerReferencesPermissionEnforcement)",
     ),
     Permission("apps", "deployments", KEEP, "the workload of a tier"),
+    Permission("batch", "jobs", REPLACE, "what fills a compile volume before the pods start"),
     Permission("", "services", KEEP, "the address of a tier"),
     Permission("", "serviceaccounts", REPLACE, "the identity of a tier's pods"),
     Permission("", "persistentvolumeclaims", REPLACE, "cache volumes"),

@@ -16,18 +16,26 @@ from tierwright.control import scaler
 from tierwright.control.apply_plan import Owner, controller_of
 from tierwright.control.attempts import Attempts, Patience
 from tierwright.control.children import Applied, ChildApplier
+from tierwright.control.compiling import compile_facts, compile_view
 from tierwright.control.conflicts import served
 from tierwright.control.intake import Intake, take_in
 from tierwright.control.outcome import Done, Failed, Outcome, RequeueAfter
 from tierwright.control.scale_writer import ScaleWriter
 from tierwright.control.status.compute import compute_status
 from tierwright.control.status_writer import StatusWriter, stored_status
-from tierwright.desired.bundle import Bundle, BundleContext, Refusal, desired_bundle, pinned_engine
+from tierwright.desired.bundle import (
+    Bundle,
+    BundleContext,
+    CompileStep,
+    Refusal,
+    desired_bundle,
+    pinned_engine,
+)
 from tierwright.desired.labels import TIER_LABEL, selector_text
 from tierwright.desired.names import child_name, label_value
 from tierwright.kube.errors import ApiError, KubeError, Verdict
 from tierwright.kube.events import EventRecorder
-from tierwright.kube.resources import DEPLOYMENT, HPA, PVC, Object, ObjectRef, ref_of
+from tierwright.kube.resources import DEPLOYMENT, HPA, JOB, PVC, Object, ObjectRef, ref_of
 from tierwright.kube.verbs import KubeClient
 from tierwright.observe.evidence import is_starting, list_events, subjects, template_volumes
 from tierwright.observe.pods import pod_view, volume_claim_view, workload_view
@@ -78,6 +86,7 @@ class _Work:
     applied: Applied = field(default_factory=Applied)
     scale: ScaleView | None = None
     facts: Facts | None = None
+    compile: CompileStep | None = None
     has_stuck_pods: bool = False
     has_young_pods: bool = False
     was_edited: bool = False
@@ -118,7 +127,7 @@ class Reconciler:
             self._forget(key)
             return Done()
         intake, bundle = self._take_in(key, obj)
-        work = _Work(facts=_facts(bundle) if bundle is not None else None)
+        work = _Work() if bundle is None else _Work(facts=_facts(bundle), compile=bundle.compile)
         if intake.stage is Stage.ACTIVE and intake.tier is not None and bundle is not None:
             work.scale = self._decide_scale(key, obj, intake.tier, bundle)
             if not await self._bring_forward(key, obj, bundle, work):
@@ -130,8 +139,9 @@ class Reconciler:
         intake = take_in(obj, self._rivals(obj))
         if intake.tier is None or intake.stage not in (Stage.ACTIVE, Stage.PAUSED):
             return intake, None
-        pinned = pinned_engine(self._stored_workload(key, obj))
-        bundle = desired_bundle(intake.tier, BundleContext(pinned))
+        workload = self._stored_workload(key, obj)
+        facts = compile_facts(workload, self._jobs(key), self._store.pods_of(*key), obj["metadata"]["uid"])
+        bundle = desired_bundle(intake.tier, BundleContext(pinned_engine(workload), facts))
         if isinstance(bundle, Refusal):
             words = Finding(bundle.reason, f"{bundle.path}: {bundle.message}")
             return replace(intake, stage=Stage.REFUSED, refusal=words), None
@@ -206,8 +216,12 @@ class Reconciler:
         # Without a workload of this very tier the labelled pods are those of a deleted tier of the same name.
         found = self._store.pods_of(namespace, name) if workload is not None else []
         pods = tuple(pod_view(pod) for pod in sorted(found, key=_name))
-        wanted = subjects(pods, *template_volumes(workload), now)
-        work.has_stuck_pods, work.has_young_pods = bool(wanted), is_starting(pods, now)
+        compiles = await compile_view(
+            self._client, work.compile, workload, self._jobs(key), obj["metadata"]["uid"]
+        )
+        looked_at = pods if compiles is None else (*pods, *compiles.pods)
+        wanted = subjects(looked_at, *template_volumes(workload), now)
+        work.has_stuck_pods, work.has_young_pods = bool(wanted), is_starting(looked_at, now)
         return Snapshot(
             generation=int(obj["metadata"].get("generation") or 0),
             stage=intake.stage,
@@ -225,6 +239,7 @@ class Reconciler:
                 for claim in sorted(self._store.children_of(namespace, name, PVC), key=_name)
             ),
             events=await list_events(self._client, namespace, wanted),
+            compile=compiles,
         )
 
     def _outcome(self, intake: Intake, work: _Work) -> Outcome:
@@ -260,6 +275,9 @@ class Reconciler:
         if error.verdict is not Verdict.RETRY:
             retry_after = self._settings.resync.total_seconds()
         return Failed(work.applied.error or error, retry_after)
+
+    def _jobs(self, key: TierKey) -> list[Object]:
+        return self._store.children_of(*key, JOB)
 
     def _rivals(self, obj: Object) -> list[Object]:
         claim = served(obj)

@@ -31,6 +31,8 @@ class Budgets:
     """terminationGracePeriodSeconds."""
     progress: int
     """progressDeadlineSeconds."""
+    compile: int
+    """activeDeadlineSeconds of the Job that compiles: it loads and compiles as a start does, after a node and an image."""
 
 
 def budgets(rollout: RolloutSpec, *, fetches: bool) -> Budgets:
@@ -43,6 +45,7 @@ def budgets(rollout: RolloutSpec, *, fetches: bool) -> Budgets:
     startup = max(1, math.ceil(duration_seconds(rollout.startup_timeout)))
     drain = math.ceil(duration_seconds(rollout.drain_timeout))
     period = min(_LONGEST_PERIOD, max(1, startup // _FEWEST_PROBES))
+    until_started = startup * (2 if fetches else 1) + _PROGRESS_MARGIN
     grace = PRE_STOP_SECONDS + drain + _STOP_MARGIN
     return Budgets(
         startup=startup,
@@ -51,5 +54,6 @@ def budgets(rollout: RolloutSpec, *, fetches: bool) -> Budgets:
         drain=drain,
         grace=grace,
         # Without spare devices the old pod drains before the new one gets its place.
-        progress=grace + startup * (2 if fetches else 1) + _PROGRESS_MARGIN,
+        progress=grace + until_started,
+        compile=until_started,
     )

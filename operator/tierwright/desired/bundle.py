@@ -4,9 +4,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tierwright.api.rules.cache import shared_on_one_node
 from tierwright.api.tier import InferenceTier
 from tierwright.api.warnings import tier_warnings
-from tierwright.desired.budgets import budgets
+from tierwright.desired.budgets import Budgets, budgets
+from tierwright.desired.compile_job import compile_job, compile_key
+from tierwright.desired.compile_step import CompileFacts, CompileStep, compile_step
 from tierwright.desired.deployment import deployment
 from tierwright.desired.network_policy import network_policy
 from tierwright.desired.pdb import pod_disruption_budget
@@ -19,14 +22,17 @@ from tierwright.desired.services import endpoint, headless_service, service
 from tierwright.desired.volumes import COMPILE_VOLUME
 from tierwright.desired.weights import WEIGHTS_VOLUME, weights_plan
 from tierwright.engines.catalog import engine_plan
-from tierwright.engines.engine import EngineRequest
+from tierwright.engines.engine import EnginePlan, EngineRequest
 from tierwright.hardware.accelerators import placement
+from tierwright.hardware.placement import Placement
 from tierwright.hardware.refusal import Refusal, RefusedError
 
 __all__ = [
     "Bundle",
     "BundleContext",
     "Child",
+    "CompileFacts",
+    "CompileStep",
     "PinnedEngine",
     "Refusal",
     "desired_bundle",
@@ -46,6 +52,8 @@ class BundleContext:
 
     pinned: PinnedEngine | None = None
     """The engine that the live Deployment runs, from ``pinned_engine``."""
+    compile: CompileFacts | None = None
+    """What is known of compiling; None shows all that would ever be made."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,8 @@ class Child:
 
     manifest: dict[str, Any]
     """Has an owner reference, unless the object outlives the tier; it is never pruned then."""
+    left_alone: bool = False
+    """Stays as it is for now, there or not: it is neither applied nor pruned."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +80,13 @@ class Bundle:
     engine_version: str | None
     warnings: tuple[str, ...]
     """What is allowed but likely not meant."""
+    compile: CompileStep | None = None
+    """What happens about the shared compile volume; None where there is none, or the engine compiles by itself alone."""
+
+    @property
+    def compile_job(self) -> str:
+        """The name of the Job that the workload waits for, where it waits."""
+        return self.compile.job_name if self.compile is not None else ""
 
 
 def desired_bundle(tier: InferenceTier, context: BundleContext) -> Bundle | Refusal:
@@ -122,15 +139,44 @@ def _bundle(tier: InferenceTier, context: BundleContext) -> Bundle:
         ),
     )
     template = pod_template(tier, where, weights, plan, times)
-    workload = deployment(tier, template, plan, times, user_hash)
+    step = _compile_step(tier, where, template, plan, times, context.compile)
+    workload = deployment(tier, template, plan, times, user_hash, step.record if step else None)
+    waits = step is not None and step.record is None
     return Bundle(
-        children=(*_companions(tier), Child(workload)),
+        children=(*_companions(tier), *_jobs(step), Child(workload, left_alone=waits)),
         workload=(workload["kind"], workload["metadata"]["name"]),
         endpoint=endpoint(tier),
         engine_image=plan.image,
         engine_version=plan.version,
         warnings=(*plan.warnings, *tier_warnings(spec)),
+        compile=step,
     )
+
+
+def _compile_step(
+    tier: InferenceTier,
+    where: Placement,
+    template: dict[str, Any],
+    plan: EnginePlan,
+    times: Budgets,
+    facts: CompileFacts | None,
+) -> CompileStep | None:
+    """Where every replica has a volume of its own, a Job would fill one that no pod sees."""
+    cache = tier.spec.cache.compile
+    if not plan.compile_args or cache is None or cache.sharing != "Shared":
+        return None
+    return compile_step(
+        compile_key(template, plan),
+        compile_job(tier, template, plan, times),
+        facts,
+        exclusive=bool(where.devices) or shared_on_one_node(tier.spec),
+        suspended=tier.spec.suspend,
+    )
+
+
+def _jobs(step: CompileStep | None) -> Iterator[Child]:
+    if step is not None and (step.is_wanted or step.is_left):
+        yield Child(step.job, left_alone=step.is_left)
 
 
 def _companions(tier: InferenceTier) -> Iterator[Child]:

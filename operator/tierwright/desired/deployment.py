@@ -6,6 +6,7 @@ from tierwright.api.rules.cache import shared_on_one_node
 from tierwright.api.tier import InferenceTier, TierSpec
 from tierwright.desired.budgets import Budgets
 from tierwright.desired.labels import (
+    COMPILE_CACHE_ANNOTATION,
     ENGINE_IMAGE_ANNOTATION,
     ENGINE_VERSION_ANNOTATION,
     POD_SPEC_HASH_ANNOTATION,
@@ -17,12 +18,19 @@ from tierwright.engines.engine import EnginePlan
 
 
 def deployment(
-    tier: InferenceTier, template: dict[str, Any], plan: EnginePlan, times: Budgets, pod_spec_hash: str
+    tier: InferenceTier,
+    template: dict[str, Any],
+    plan: EnginePlan,
+    times: Budgets,
+    pod_spec_hash: str,
+    compile_record: str | None,
 ) -> dict[str, Any]:
-    """The workload of the tier. Its annotations, not its template, remember which engine is in use."""
+    """The workload of the tier. Its annotations, not its template, remember which engine is in use and what is compiled."""
     annotations = {POD_SPEC_HASH_ANNOTATION: pod_spec_hash, ENGINE_IMAGE_ANNOTATION: plan.image}
     if plan.version is not None:
         annotations[ENGINE_VERSION_ANNOTATION] = plan.version
+    if compile_record is not None:
+        annotations[COMPILE_CACHE_ANNOTATION] = compile_record
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",

@@ -12,6 +12,8 @@ MODEL_NAME_ANNOTATION: Final = f"{GROUP}/model-name"
 POD_SPEC_HASH_ANNOTATION: Final = f"{GROUP}/pod-spec-hash"
 ENGINE_IMAGE_ANNOTATION: Final = f"{GROUP}/engine-image"
 ENGINE_VERSION_ANNOTATION: Final = f"{GROUP}/engine-version"
+COMPILE_CACHE_ANNOTATION: Final = f"{GROUP}/compile-cache"
+"""On the Deployment: which programs its template needs, and what came of compiling them beforehand."""
 
 
 def selector_labels(tier: InferenceTier) -> dict[str, str]:

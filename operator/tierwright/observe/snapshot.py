@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from tierwright.api.conditions import Reason
 from tierwright.api.tier import InferenceTier
+from tierwright.observe.jobs import JobView
 from tierwright.observe.pods import EventView, PodView, VolumeClaimView, WorkloadView
 
 
@@ -57,6 +58,19 @@ class Facts:
 
 
 @dataclass(frozen=True)
+class CompileView:
+    """The Job that fills the tier's compile volume, whether it is there or not.
+
+    ``outcome`` is what the workload remembers of compiling the present spec's programs; None as long as it waits.
+    """
+
+    job_name: str
+    outcome: Reason | None
+    job: JobView | None
+    pods: tuple[PodView, ...] = ()
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """One tier at one moment.
 
@@ -77,6 +91,7 @@ class Snapshot:
     pods: tuple[PodView, ...] = ()
     claims: tuple[VolumeClaimView, ...] = ()
     events: tuple[EventView, ...] = ()
+    compile: CompileView | None = None
 
     @property
     def active_pods(self) -> tuple[PodView, ...]:

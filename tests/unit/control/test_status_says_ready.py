@@ -22,7 +22,7 @@ from tierwright.api.tier import InferenceTier
 from tierwright.control.status.compute import compute_status, node_pool_text
 from tierwright.control.status.readiness import required_ready
 from tierwright.control.status.transitions import transitions
-from tierwright.observe.snapshot import Facts, Finding, Problem, ScaleView, Snapshot, Stage
+from tierwright.observe.snapshot import CompileView, Facts, Finding, Problem, ScaleView, Snapshot, Stage
 
 AUTO = {"mode": "Auto", "maxReplicas": 6, "objectives": {"timeToFirstToken": "500ms"}}
 
@@ -219,7 +219,7 @@ def test_time_of_a_condition_moves_with_its_status_alone() -> None:
 
 
 def test_every_condition_carries_the_generation_that_it_is_about() -> None:
-    status = status_of(snapshot(ready_pod()))
+    status = status_of(snapshot(ready_pod(), compile=CompileView("llama-fast-compile-1", None, None)))
     assert status.observed_generation == 3
     assert {each.observed_generation for each in status.conditions} == {3}
     assert {each.type for each in status.conditions} == set(ConditionType)

@@ -10,6 +10,7 @@ from tierwright.api.conditions import ConditionType, Reason
 from tierwright.api.hardware import NodePool
 from tierwright.api.status import Condition, EngineStatus, TierStatus, WorkloadRef
 from tierwright.control.status.causes import causes
+from tierwright.control.status.compiling import compile_cache_ready, compile_causes
 from tierwright.control.status.draft import Draft
 from tierwright.control.status.progress import reconciling, stalled
 from tierwright.control.status.readiness import ready
@@ -26,7 +27,8 @@ _REASONS: Final = frozenset(str(reason) for reason in Reason)
 
 def compute_status(snapshot: Snapshot, previous: TierStatus, now: datetime) -> TierStatus:
     """The status to report; ``now`` (aware, UTC) stamps conditions whose status changed."""
-    found = causes(snapshot)
+    waited_for = compile_causes(snapshot)
+    found = (*causes(snapshot), *waited_for)
     drafts: tuple[tuple[ConditionType, Draft], ...] = (
         (ConditionType.READY, ready(snapshot, found)),
         (ConditionType.RECONCILING, reconciling(snapshot, found)),
@@ -36,6 +38,9 @@ def compute_status(snapshot: Snapshot, previous: TierStatus, now: datetime) -> T
         (ConditionType.SCALING_ACTIVE, _scaling_active(snapshot)),
         (ConditionType.ROUTED, Draft("False", Reason.NO_GATEWAY, "no gateway routes requests to this tier")),
     )
+    compiled = compile_cache_ready(snapshot, waited_for, _before(ConditionType.COMPILE_CACHE_READY, previous))
+    if compiled is not None:
+        drafts = (*drafts, (ConditionType.COMPILE_CACHE_READY, compiled))
     workload, facts = snapshot.workload, snapshot.facts
     kept = previous if workload is not None else TierStatus()
     return TierStatus(
@@ -106,16 +111,20 @@ def _kept(kind: ConditionType, draft: Draft, snapshot: Snapshot, previous: TierS
         or workload.observed_generation >= workload.generation
     ):
         return draft
-    before = next((each for each in previous.conditions if each.type == kind), None)
+    before = _before(kind, previous)
     if before is None or before.observed_generation != snapshot.generation or before.reason not in _REASONS:
         return draft
     return Draft(before.status, Reason(before.reason), before.message)
 
 
+def _before(kind: ConditionType, previous: TierStatus) -> Condition | None:
+    return next((each for each in previous.conditions if each.type == kind), None)
+
+
 def _stamped(
     kind: ConditionType, draft: Draft, generation: int, previous: TierStatus, now: datetime
 ) -> Condition:
-    before = next((each for each in previous.conditions if each.type == kind), None)
+    before = _before(kind, previous)
     same = before is not None and before.status == draft.status
     return Condition(
         type=kind,

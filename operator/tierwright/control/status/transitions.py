@@ -26,6 +26,9 @@ ORDINARY: Final = frozenset(
         Reason.START_VALUE,
         Reason.MANUAL,
         Reason.NO_GATEWAY,
+        Reason.COMPILED,
+        Reason.COMPILING,
+        Reason.COMPILES_AT_START,
     }
 )
 """Reasons that belong to a tier's normal life; all others are causes that a person must act on."""
@@ -35,6 +38,7 @@ _WATCHED: Final = (
     ConditionType.STALLED,
     ConditionType.RECONCILING,
     ConditionType.SCALING_ACTIVE,
+    ConditionType.COMPILE_CACHE_READY,
 )
 
 

@@ -1,0 +1,42 @@
+"""Reads out of a live Job what the status is computed from: whether it ended, how, and how often it was tried."""
+
+from dataclasses import dataclass
+
+from tierwright.kube.resources import Object
+
+
+@dataclass(frozen=True)
+class JobView:
+    """One Job. ``reason`` and ``message`` are those of its end, empty while it runs."""
+
+    name: str
+    succeeded: bool
+    failed: bool
+    reason: str = ""
+    message: str = ""
+    failed_pods: int = 0
+    """Tries that ended with an error."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether no more pods of it will run."""
+        return self.succeeded or self.failed
+
+
+def job_view(job: Object) -> JobView:
+    """The parts of a Job that matter here."""
+    status = job.get("status") or {}
+    ends = {
+        str(each.get("type")): each
+        for each in status.get("conditions") or ()
+        if each.get("status") == "True" and each.get("type") in ("Complete", "Failed")
+    }
+    end = ends.get("Failed") or {}
+    return JobView(
+        name=str(job["metadata"]["name"]),
+        succeeded="Complete" in ends,
+        failed="Failed" in ends,
+        reason=str(end.get("reason") or ""),
+        message=str(end.get("message") or ""),
+        failed_pods=int(status.get("failed") or 0),
+    )
