@@ -2,15 +2,15 @@
 
 import argparse
 import os
-import re
 import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from dev.cluster import cluster, given, paths
+from dev.cluster import cluster, given, paths, prune
 from dev.cluster.api import Api, ApiError
 from dev.cluster.failures import FAILURES
+from dev.cluster.images import buildah
 from dev.cluster.images import image as images
 from dev.cluster.images.base_image import ensure_base_images
 from dev.cluster.machine import processes
@@ -100,7 +100,7 @@ def _image(arguments: argparse.Namespace) -> images.Image:
         if not arguments.archive.is_file():
             raise FileNotFoundError(f"{arguments.archive}: no such file")
         return images.Image(reference, arguments.archive.absolute())
-    stem = re.sub(r"[^a-z0-9.-]+", "_", reference)
+    stem = buildah.file_stem(reference)
     built = sorted(
         (paths.cache_dir() / "images").glob(f"{stem}-*.tar"), key=lambda file: file.stat().st_mtime_ns
     )
@@ -133,6 +133,12 @@ def _prepare(arguments: argparse.Namespace) -> int:
     _tools(arguments)
     if not missing:
         ensure_base_images()
+    prune.prune()
+    return 0
+
+
+def _prune(_: argparse.Namespace) -> int:
+    prune.prune()
     return 0
 
 
@@ -217,6 +223,7 @@ def _parser() -> argparse.ArgumentParser:
     add("build", _build, "build Kubernetes' programs and kwok into the cache", named=False)
     add("tools", _tools, "find kubectl and helm, or download them into the cache", named=False)
     add("prepare", _prepare, "build and download all that tests and demo need", named=False)
+    add("prune", _prune, "remove from the cache what no present build uses", named=False)
     add(
         "can-run-nodes",
         _can_run_nodes,

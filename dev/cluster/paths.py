@@ -1,5 +1,6 @@
 """Where dev.cluster keeps its files: one cache folder, and below it one run folder per cluster name."""
 
+import contextlib
 import os
 import re
 import zlib
@@ -48,6 +49,12 @@ def lock_file(name: str) -> Path:
     A few files serve all names, so that the names of test runs do not pile up; never hold two of them at once.
     """
     return clusters_dir() / ".locks" / str(zlib.crc32(check_name(name).encode()) % 16)
+
+
+def mark_used(path: Path) -> None:
+    """Say that a thing in the cache is in use, which keeps it from being pruned; no matter where that may not be said."""
+    with contextlib.suppress(OSError):
+        os.utime(path)
 
 
 def bin_dir(digest: str) -> Path:

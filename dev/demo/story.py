@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from dev.cluster import cluster as clusters
-from dev.cluster import paths
+from dev.cluster import paths, prune
 from dev.cluster.images.image import Image, build_image, load_image
 from dev.cluster.network import slot
 from dev.demo import chat
@@ -53,6 +53,7 @@ def run(console: Console, keep: bool, picture: Path | None) -> None:
     shown = Picture()
     with console.step("Build the operator's and the engine simulator's image"):
         images = _build_images(console)
+        prune.prune(console.say)
     with _cluster(console, keep) as running:
         tools = Tools(running.kubectl, running.helm, running.kubeconfig, NAME)
         with console.step("Install Tierwright with Helm, as a user would"):

@@ -80,6 +80,8 @@ def ensure_base_images(progress: Callable[[str], None] = print) -> BaseImages:
     pause = paths.cache_dir() / "images" / f"tierwright-pause-{debian.digest}.tar"
     with buildah.session():
         if pause.exists() and buildah.has_image(tag):
+            for used in (pause, folder):
+                paths.mark_used(used)
             return BaseImages(tag, pause)
         ensure_debian(debian, folder, progress)
         _build_pause(folder, pause)

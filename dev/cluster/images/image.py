@@ -61,7 +61,7 @@ def build_image(
     base = arguments.setdefault("PYTHON_IMAGE", "") or ensure_base_images(progress).python_image
     arguments["PYTHON_IMAGE"] = base
     digest = image_digest(context, dockerfile, target, arguments, base)
-    stem = re.sub(r"[^a-z0-9.-]+", "_", reference)
+    stem = buildah.file_stem(reference)
     archive = paths.cache_dir() / "images" / f"{stem}-{digest}.tar"
     if archive.exists():
         progress(f"image {name} is up to date")

@@ -18,6 +18,7 @@ _PACKAGE_OF = {
     "ctr": "containerd",
     "runc": "runc",
     "buildah": "buildah",
+    "unshare": "util-linux",
     "debootstrap": "debootstrap",
     "nft": "nftables",
     "ip": "iproute2",

@@ -103,12 +103,17 @@ def built(module: Module) -> Path:
     """
     go = golang.toolchain(golang.wanted((module.folder / "go.mod").read_text()))
     target = paths.bin_dir(digest(module, go.version))
-    if target.is_dir():
-        return target
-    with locked(target.parent / "build.lock", "another build is running"):
-        if not target.is_dir():
-            _build(module, go, target)
+    if not target.is_dir():
+        with locked(lock_file(), "another build is running"):
+            if not target.is_dir():
+                _build(module, go, target)
+    paths.mark_used(target)
     return target
+
+
+def lock_file() -> Path:
+    """Held by whoever adds builds to the cache or removes them."""
+    return paths.cache_dir() / "bin" / "build.lock"
 
 
 def cached(module: Module) -> Path | None:
@@ -118,7 +123,10 @@ def cached(module: Module) -> Path | None:
     except RuntimeError:
         return None
     target = paths.bin_dir(digest(module, go.version))
-    return target if target.is_dir() else None
+    if not target.is_dir():
+        return None
+    paths.mark_used(target)
+    return target
 
 
 def _build(module: Module, go: golang.Toolchain, target: Path) -> None:

@@ -44,8 +44,9 @@ def fetch(package: str, unpack: Unpack, instead: str) -> Path:
     """
     requirement = pinned(package, REQUIREMENTS.read_text())
     folder = _folder(package, requirement, unpack)
-    with locked(paths.downloads_dir() / "lock", f"{package} is being unpacked by another process"):
+    with locked(lock_file(), f"{package} is being unpacked by another process"):
         if folder.is_dir():
+            paths.mark_used(folder)
             return folder
         print(f"{package}: downloading (once; kept in {folder})", flush=True)
         with tempfile.TemporaryDirectory(dir=paths.downloads_dir()) as temporary:
@@ -57,6 +58,11 @@ def fetch(package: str, unpack: Unpack, instead: str) -> Path:
                 unpack(archive, partial)
             partial.rename(folder)
     return folder
+
+
+def lock_file() -> Path:
+    """Held by whoever adds packages to the cache or removes them."""
+    return paths.downloads_dir() / "lock"
 
 
 def unpacked(package: str, unpack: Unpack) -> bool:

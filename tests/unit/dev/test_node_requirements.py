@@ -31,7 +31,7 @@ def test_a_machine_without_the_programs_names_them_with_one_command(
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     root, lacking = missing_requirements()
     assert root.startswith("real nodes need root (or sudo)")
-    assert lacking.startswith("not found: containerd, ctr, runc, buildah, debootstrap, nft, ip")
+    assert lacking.startswith("not found: containerd, ctr, runc, buildah, unshare, debootstrap, nft, ip")
     assert lacking.count("apt-get install") == 1
 
 
