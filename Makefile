@@ -32,6 +32,10 @@ test-integration: .venv/.stamp  ## the part of the tests that needs a control pl
 test-e2e: .venv/.stamp  ## the part of the tests that needs real nodes
 	@$(RUN) bash dev/test.sh e2e
 
+bench-worker:  ## the JAX worker against itself, vLLM and llama.cpp, about half an hour; ARGS="--only own --passes 1", ARGS=--help
+	@[ -e .venv-worker/.stamp ] || bash dev/worker_venv.sh
+	@PYTHONPATH=worker:. .venv-worker/bin/python -m bench.worker $(ARGS)
+
 demo: .venv/.stamp  ## build the images, start a cluster, serve one model at two speeds; KEEP=1 leaves it running, CLUSTER=given uses yours
 	@$(RUN) $(PY) -m dev.demo $(if $(KEEP),--keep) $(if $(filter given,$(CLUSTER)),--given)
 
@@ -53,4 +57,4 @@ cluster-status: .venv/.stamp  ## what runs, and where
 lock: .venv/.stamp  ## lock the requirements anew from the *.in files
 	@bash dev/lock.sh
 
-.PHONY: help venv check fix test test-worker test-integration test-e2e demo generate verify cluster-up cluster-down cluster-status lock
+.PHONY: help venv check fix test test-worker test-integration test-e2e bench-worker demo generate verify cluster-up cluster-down cluster-status lock

@@ -6,9 +6,9 @@ cd "$(dirname "$0")/.."
 bin=.venv-worker/bin
 [ .venv-worker/.stamp -nt requirements/worker-test.txt ] && [ .venv-worker/.stamp -nt requirements/worker-model.txt ] || bash dev/worker_venv.sh
 step() { printf '== %s\n' "$1"; }
-step format; "$bin/ruff" format --check -q worker tests/worker dev/worker
-step lint; "$bin/ruff" check -q worker tests/worker dev/worker
-step types; "$bin/mypy" --config-file worker/pyproject.toml --no-error-summary worker/tierwright_worker tests/worker dev/worker
+step format; "$bin/ruff" format --check -q worker tests/worker dev/worker bench/worker
+step lint; "$bin/ruff" check -q worker tests/worker dev/worker bench/worker
+step types; "$bin/mypy" --config-file worker/pyproject.toml --no-error-summary worker/tierwright_worker tests/worker dev/worker bench/worker
 step imports; out=$(PYTHONPATH=worker "$bin/lint-imports" --config worker/pyproject.toml) || { printf '%s\n' "$out"; exit 1; }
 step tests
 PYTHONPATH=worker:. exec "$bin/python" -m pytest -q -c worker/pyproject.toml --rootdir . --confcutdir tests/worker "${@:-tests/worker}"

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -130,16 +131,19 @@ def _request(prompt: Prompt, codec: TextCodec, context: int) -> Request:
         BenchError: it does not fit into the context.
     """
     if codec.chat_template is None:
-        tokens = codec.encode(prompt.text, add_special_tokens=True)
+        tokens = codec.encode(f"{prompt.text}\n\n{prompt.opening}", add_special_tokens=True)
     else:
         messages = [{"role": "user", "content": prompt.text}]
         text = codec.chat_template.render(messages, tools=None, add_generation_prompt=True, variables={})
-        tokens = codec.encode(text, add_special_tokens=False)
+        tokens = codec.encode(text + prompt.opening, add_special_tokens=False)
     if len(tokens) + prompt.max_tokens > context:
         raise BenchError(
             f"prompt {prompt.id} has {len(tokens)} tokens; with its answer that is more than the context of {context}"
         )
-    return Request(prompt.id, tuple(tokens), prompt.max_tokens)
+    closing = codec.encode(prompt.closing, add_special_tokens=False) if prompt.closing else []
+    # Where a fence is several tokens, the answer goes on to its end token.
+    stop = frozenset(closing) if len(closing) == 1 else frozenset()
+    return Request(prompt.id, tuple(tokens), prompt.max_tokens, stop)
 
 
 def _starter(settings: WorkerSettings, model: Model, warm: WarmEngine) -> Callable[[], StoppableEngine]:
@@ -163,13 +167,11 @@ def _steps(fast: Executor, plain: Executor) -> StepSeconds:
         for executor, rows in ((fast, wide), (plain, narrow)):
             tokens = np.zeros((1, rows), np.int32)
             positions = np.full(1, length // 2, np.int32)
-            seconds[rows].append(timed(lambda run=executor.step, t=tokens, p=positions: run(t, p)))
+            seconds[rows].append(timed(partial(executor.step, tokens, positions)))
     return StepSeconds(wide, length, tuple(seconds[wide]), tuple(seconds[narrow]))
 
 
-def _process(
-    options: argparse.Namespace, settings: WorkerSettings, model: Model, cold: bool
-) -> ProcessRuns:
+def _process(options: argparse.Namespace, settings: WorkerSettings, model: Model, cold: bool) -> ProcessRuns:
     """The fast gear as `serve` runs it; one start more where nothing has filled the compile cache so far."""
     changed = {
         "max_num_seqs": 1,
@@ -185,7 +187,7 @@ def _process(
     item = _ITEM_BYTES[settings.dtype]
     return ProcessRuns(
         runs=tuple(runs[cold:]),
-        cache_bytes=cache_bytes(model.config, 1, settings.max_model_len or 0, item),
+        cache_bytes=cache_bytes(model.config, 1, settings.max_model_len or 0, settings.dtype),
         weight_bytes=model.config.parameters * item,
     )
 

@@ -1,0 +1,14 @@
+"""`make bench-worker`: what the worker's fast gear is worth, and how the worker stands against other engines.
+
+__main__.py         the command: which parts, in which order, where the results go
+parts.py            what each part measures, and the figures that it gives
+environments.py     installs the other engines, each into an environment of its own outside the repository
+servers.py          starts an engine's server and ends it again
+llamacpp_server.py  llama.cpp's server; runs in its own environment
+requests.py         prompts that no engine has seen before
+client.py           one stream, several at once, one long prompt: tokens per second as a client sees them
+machine.py          what machine it is, and how much of it others used meanwhile
+results.py          bench/results/worker.json, written after each part
+page.py             the tables of docs/benchmarks/worker.md
+gguf_f32.py         a GGUF file with all its weights in f32, so that engines compute with the same numbers
+"""

@@ -1,0 +1,143 @@
+"""Writes the tables of docs/benchmarks/worker.md from the results; what stands around them is written by hand."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.worker.results import Results
+from tierwright_worker.bench.report import TARGETS, Target, shown
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks" / "worker.md"
+BEGIN = "<!-- tables: written by make bench-worker -->"
+END = "<!-- end of tables -->"
+ALL_TARGETS = {
+    **TARGETS,
+    "batch1_over_vllm": Target(
+        "at least", 1.3, "one stream without speculation: over vLLM's, same f32 weights"
+    ),
+    "batch8_over_vllm": Target("at least", 1.0, "eight streams together: over vLLM's"),
+    "prefill_over_llamacpp": Target("at least", 3.0, "prompts of 1,500 tokens: over llama.cpp's"),
+}
+
+
+def write_page(path: Path, results: Results) -> None:
+    """Replace what stands between the marks.
+
+    Raises:
+        ValueError: the page lacks a mark.
+    """
+    text = path.read_text(encoding="utf-8")
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{path} lacks {BEGIN if not begin else END}")
+    path.write_text(before + "\n".join([BEGIN, "", *tables(results), "", END]) + after, encoding="utf-8")
+
+
+def summary(results: Results) -> list[str]:
+    """Lines for the terminal: each figure with its target."""
+    rows = figure_rows(results)
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))] if rows else []
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+
+
+def figure_rows(results: Results) -> list[tuple[str, ...]]:
+    """Figure, value, target, verdict, what it is; a value measured on a busy machine says so."""
+    figures, busy = results.figures, results.busy
+    return [
+        (
+            key,
+            shown(figures[key]) + (" (busy machine)" if key in busy else ""),
+            f"{target.bound} {shown(target.value)}",
+            "met" if target.met(figures[key]) else "missed",
+            target.words,
+        )
+        for key, target in ALL_TARGETS.items()
+        if key in figures
+    ]
+
+
+def tables(results: Results) -> list[str]:
+    """The page's tables, as Markdown."""
+    lines = [_machine(results), ""]
+    lines += _markdown(["figure", "measured", "target", "", "what it is"], figure_rows(results))
+    own = results.parts.get("own", {}).get("measured", {})
+    if own.get("sets"):
+        lines += ["", "Tokens per second after the first step, by kind of prompt:", ""]
+        lines += _markdown(
+            [
+                "prompts",
+                "number",
+                "tokens",
+                "fast",
+                "plain",
+                "one of 8 loaded",
+                "tokens per step",
+                "fast ÷ plain",
+                "least",
+                "greatest",
+                "whole answer",
+            ],
+            [_set_row(kind, rates) for kind, rates in own["sets"].items()],
+        )
+    if any(name in results.parts for name in ("vllm", "llamacpp")):
+        lines += ["", "Tokens per second beside other engines, best of the rounds (median of them):", ""]
+        lines += _markdown(
+            ["beside", "measure", "this worker", "the other", "best ÷ best", "median of pairs"],
+            _engine_rows(results),
+        )
+    lines += ["", "When and how undisturbed each part was measured:", ""]
+    lines += _markdown(
+        ["part", "at", "revision", "minutes", "CPU used by others"],
+        [
+            (name, part["at"], part["commit"], f"{part['seconds'] / 60:.1f}", f"{part['others']:.0%}")
+            for name, part in results.parts.items()
+        ],
+    )
+    return lines
+
+
+def _machine(results: Results) -> str:
+    machine = results.machine
+    if not machine:
+        return "No machine is known."
+    family = f"family {machine['cpu_family']} model {machine['cpu_model']}"
+    return (
+        f"Machine: {machine['cores']} cores of {machine['cpu']} ({family}; {', '.join(machine['cpu_flags'])}), "
+        f"{machine['memory_gib']} GiB, Linux {machine['kernel']}, Python {machine['python']}, JAX {machine['jax']}."
+    )
+
+
+def _set_row(kind: str, rates: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        kind,
+        str(rates["prompts"]),
+        str(rates["tokens"]),
+        *(f"{rates[side]:.1f}" for side in ("fast", "plain", "loaded")),
+        f"{rates['tokens_per_step']:.2f}",
+        f"{rates['fast'] / rates['plain']:.2f}",
+        *(f"{rates[ratio]:.2f}" for ratio in ("worst", "best", "end_to_end")),
+    )
+
+
+def _engine_rows(results: Results) -> list[tuple[str, ...]]:
+    rows = []
+    for part in ("vllm", "llamacpp"):
+        measured = results.parts.get(part, {})
+        for measure, samples in measured.get("samples", {}).items():
+            ours, theirs = (sorted(samples[name]) for name in ("tierwright", part))
+            rows.append(
+                (
+                    part,
+                    measure,
+                    *(f"{side[-1]:.1f} ({side[len(side) // 2]:.1f})" for side in (ours, theirs)),
+                    f"{ours[-1] / theirs[-1]:.2f}",
+                    f"{measured['pairs'][measure]:.2f}",
+                )
+            )
+    return rows
+
+
+def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = [head, ["---"] * len(head), *rows]
+    return [f"| {' | '.join(line)} |" for line in lines]
