@@ -7,6 +7,7 @@ every cluster should not weigh 80 MiB). Not for the operator, which has its own 
 import base64
 import http.client
 import json
+import select
 import ssl
 import tempfile
 import urllib.parse
@@ -131,23 +132,37 @@ class Api:
             headers["Content-Type"] = content_type
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
-        fresh = self._connection is None
+        if self._connection and _has_ended(self._connection):
+            self.close()
+        reused = self._connection is not None
         if self._connection is None:
             self._connection = http.client.HTTPSConnection(
                 self._host, self._port, timeout=self._timeout_s, context=self._context
             )
+        sent = False
         try:
             self._connection.request(method, path, body, headers)
+            sent = True
             answer = self._connection.getresponse()
             return answer.status, answer.read().decode(errors="replace")
         except (OSError, http.client.HTTPException) as error:
             self.close()
-            # An idle connection may have been closed by the server: a read is worth a second try, a write is not.
-            if fresh or method != "GET":
-                if isinstance(error, http.client.HTTPException):
-                    raise ConnectionError(f"{method} {path}: {error!r}") from error
-                raise
-            return self._send(method, path, body, content_type)
+            # The server may close an idle connection at the very moment of our request. A request that did not go out
+            # whole did nothing; one that did may have been carried out, so that only a read is sent again.
+            if reused and not isinstance(error, TimeoutError) and (not sent or method == "GET"):
+                return self._send(method, path, body, content_type)
+            if isinstance(error, http.client.HTTPException):
+                raise ConnectionError(f"{method} {path}: {error!r}") from error
+            raise
+
+
+def _has_ended(connection: http.client.HTTPSConnection) -> bool:
+    """Whether the server has ended an idle connection: there is something to read though nothing was asked."""
+    if connection.sock is None:
+        return True
+    readable = select.poll()
+    readable.register(connection.sock, select.POLLIN)
+    return bool(readable.poll(0))
 
 
 def _named(items: list[dict[str, Any]], name: str) -> dict[str, Any]:
