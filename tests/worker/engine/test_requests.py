@@ -6,6 +6,7 @@ import pytest
 from dev.worker.models import random_tokens
 from tests.worker.support import Bench, greedy, run, texts
 from tierwright_worker.engine.interface import FinishReason, SamplingParams
+from tierwright_worker.engine.policies.acceptance import LayeredRule
 from tierwright_worker.engine.sequence import Request
 
 
@@ -143,6 +144,22 @@ def test_speculation_stops_above_the_batch_threshold(tiny: Bench) -> None:
     assert sum(drafted > 0 for drafted in crowded) <= 2
     assert len(crowded) > 20
     assert sum(alone) > 0
+
+
+@pytest.mark.parametrize("params", [greedy(40), SamplingParams(temperature=0.5, seed=2, max_tokens=40)])
+def test_layered_verification_bends_where_it_is_chosen_and_counts_it(
+    tiny: Bench, params: SamplingParams
+) -> None:
+    request = Request("loop", prompt(99, 6) * 12, params)
+    plain = texts(run(tiny.engine(), [request]))
+    strict = tiny.engine(draft_tokens=4, layered=LayeredRule(entropy=0.0, share=1.0))
+    assert texts(run(strict, [request])) == plain
+    assert strict.counters.bent_tokens == 0
+    loose = tiny.engine(draft_tokens=4, layered=LayeredRule(entropy=9.0, share=1e-6))
+    outputs = run(loose, [request])
+    assert texts(outputs) != plain
+    assert sum(output.bent for output in outputs["loop"]) == loose.counters.bent_tokens > 0
+    assert len(texts(outputs)["loop"]) == 40
 
 
 def test_the_cache_grows_with_its_requests_and_shrinks_when_they_are_gone(tiny: Bench) -> None:

@@ -99,7 +99,7 @@ async def test_refusals_are_counted_by_their_limit(start: Start) -> None:
     assert await value(run, "http_requests_total", handler="/v1/completions", status="5xx") == 1
 
 
-async def test_the_load_says_how_speculation_is(start: Start) -> None:
+async def test_the_load_says_how_the_engine_is(start: Start) -> None:
     run = await start(settings=SETTINGS)
     async with run.http.get("/load") as response:
         assert await response.json() == {
@@ -107,9 +107,64 @@ async def test_the_load_says_how_speculation_is(start: Start) -> None:
             "draining": False,
             "running": 0,
             "waiting": 0,
+            "slots": 4,
             "kv_cache_usage": 0.0,
-            "speculation": {"state": "pays", "acceptance": 0.5},
+            "speculation": {
+                "method": "ngram",
+                "state": "pays",
+                "acceptance": 0.5,
+                "most_tokens": 3,
+                "drafting": {"3": 0},
+                "disabled_above_batch": None,
+                "lossy": None,
+                "bent_tokens": 0,
+            },
+            "exactness": {"row_exact": True, "agreement": 1.0},
+            "prompt_cache": {"device": {"pages": 0, "room": 64}, "host": {"pages": 0, "room": 0}},
         }
+
+
+async def test_the_page_says_what_the_load_says(start: Start) -> None:
+    run = await start()
+    await run.openai().chat.completions.create(model="tiny", messages=[{"role": "user", "content": "x" * 40}])
+    assert await value(run, "tierwright_worker_row_exact") == 1
+    assert await value(run, "tierwright_worker_step_agreement") == 1
+    assert await value(run, "tierwright_worker_speculation_info", method="ngram", lossy="none") == 1
+    assert await value(run, "tierwright_worker_drafting_requests", tokens="3") == 0
+    assert await value(run, "tierwright_worker_prompt_cache_pages", source="device") == 3
+    assert await value(run, "tierwright_worker_prompt_cache_page_room", source="device") == 64
+    assert await value(run, "tierwright_worker_speculation_bent_tokens_total") == 0
+
+
+async def test_verification_that_bends_is_told_everywhere(start: Start) -> None:
+    run = await start(TinyEngine(say("four"), lossy="entropy<=0.5,share>=0.3"))
+    raw = await run.openai().chat.completions.with_raw_response.create(
+        model="tiny", messages=[{"role": "user", "content": "x"}]
+    )
+    assert raw.headers["x-tierwright-lossy"] == "entropy<=0.5,share>=0.3"
+    answer = raw.parse()
+    assert answer.usage is not None
+    assert answer.usage.model_extra == {"bent_tokens": 5}
+    message = await run.anthropic().messages.create(
+        model="tiny", max_tokens=9, messages=[{"role": "user", "content": "x"}]
+    )
+    assert message.usage.model_extra is not None
+    assert message.usage.model_extra["bent_tokens"] == 5
+    async with run.http.get("/load") as response:
+        assert (await response.json())["speculation"]["bent_tokens"] == 7
+    assert await value(run, "tierwright_worker_speculation_bent_tokens_total") == 10
+    assert await value(run, "tierwright_worker_speculation_info", lossy="entropy<=0.5,share>=0.3") == 1
+
+
+async def test_an_exact_engine_says_nothing_of_bending(start: Start) -> None:
+    run = await start()
+    raw = await run.openai().chat.completions.with_raw_response.create(
+        model="tiny", messages=[{"role": "user", "content": "x"}]
+    )
+    assert "x-tierwright-lossy" not in raw.headers
+    usage = raw.parse().usage
+    assert usage is not None
+    assert not usage.model_extra
 
 
 async def test_before_the_engine_is_warm_the_page_is_there_already(start: Start) -> None:

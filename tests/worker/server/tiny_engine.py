@@ -34,6 +34,7 @@ from tierwright_worker.engine.service import (
     EngineState,
     IterationRecord,
     Progress,
+    SpeculationFacts,
 )
 
 PAGE = 16
@@ -59,10 +60,20 @@ class TinyEngine:
     slots: int = 4
     limits: QueueLimits = field(default_factory=lambda: QueueLimits(16))
     max_length: int = 512
+    lossy: str | None = None
     cancelled: list[RequestId] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.facts = EngineFacts(self.max_length, self.slots, frozenset({END}), {"block_size": str(PAGE)})
+        self.facts = EngineFacts(
+            self.max_length,
+            self.slots,
+            frozenset({END}),
+            {"block_size": str(PAGE)},
+            SpeculationFacts("ngram", 3, None, self.lossy),
+            row_exact=True,
+            agreement=1.0,
+            cache_pages={"device": 64, "host": 0},
+        )
         self.cache = PromptCacheIndex(CacheSettings(PAGE, 64, 0, SHORT_SECONDS))
         self.dies_with: str | None = None
         self._failure: str | None = None
@@ -85,7 +96,17 @@ class TinyEngine:
         """What is true now."""
         with self._lock:
             running, waiting = len(self._running), len(self._waiting)
-        return EngineState(running, waiting, running / self.slots, "pays", 0.5, self._failure)
+        return EngineState(
+            running,
+            waiting,
+            running / self.slots,
+            "pays",
+            0.5,
+            self._failure,
+            {3: running},
+            {str(tier): pages for tier, pages in self.cache.pages.items()},
+            7 if self.lossy else 0,
+        )
 
     def submit(self, requests: Sequence[EngineRequest], listener: Listener) -> Admission:
         """Queue all or none; a request that finds a free slot does not wait."""
@@ -158,6 +179,7 @@ class TinyEngine:
                 generated_tokens=sum(len(item.tokens) for _, item in progress),
                 drafted=(3,) * len(running),
                 accepted=(2,) * len(running),
+                bent=len(running) if self.lossy else 0,
                 cache_queries=7,
                 cache_hits={"device": 5},
                 cache_evictions={"ttl": 1},
@@ -185,6 +207,7 @@ class TinyEngine:
             begun,
             kept.reason,
             kept.ended_by,
+            1 if self.lossy else 0,
         )
 
     def _read_prompt(self, request: EngineRequest, now: float) -> CacheUsage:

@@ -152,6 +152,7 @@ class EngineRunner:
         self.error: Exception | None = None
         self._prefill_rate: float | None = None
         self._acceptance: float | None = None
+        self._bent = 0
         self._observer: Callable[[IterationRecord], None] = lambda _: None
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
 
@@ -186,6 +187,7 @@ class EngineRunner:
             self._failure,
             speculation.lengths,
             self._batch.cache_levels,
+            self._bent,
         )
 
     def submit(self, requests: Sequence[EngineRequest], listener: ProgressListener) -> Admission:
@@ -285,6 +287,8 @@ class EngineRunner:
         if drafting:
             share = sum(output.accepted for output in drafting) / sum(output.drafted for output in drafting)
             self._acceptance = _follow(self._acceptance, share)
+        bent = sum(output.bent for output in drafting)
+        self._bent += bent
         told = self._progress(outputs, started, ended)
         events = self._batch.cache_events()
         self._observer(
@@ -293,7 +297,7 @@ class EngineRunner:
                 generated_tokens=sum(len(output.tokens) for output in outputs),
                 drafted=tuple(output.drafted for output in drafting),
                 accepted=tuple(output.accepted for output in drafting),
-                bent=sum(output.bent for output in drafting),
+                bent=bent,
                 cache_queries=events.queries,
                 cache_hits=events.hits,
                 cache_evictions=events.evictions,
@@ -344,6 +348,7 @@ def _told(held: _Held, output: Output, ended: float) -> Progress:
         begun=begun,
         finish=output.finished,
         ended_by=output.tokens[-1] if stopped else None,
+        bent=output.bent,
     )
 
 

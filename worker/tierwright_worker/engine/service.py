@@ -58,6 +58,7 @@ class Progress:
     begun: Beginning | None = None
     finish: FinishReason | None = None
     ended_by: int | None = None
+    bent: int = 0  # of the tokens, those that a lossy rule alone let pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,7 @@ class EngineState:
     failure: str | None = None
     drafting: Mapping[int, int] = field(default_factory=dict)
     cache_pages: Mapping[str, int] = field(default_factory=dict)
+    bent_tokens: int = 0  # so far, by a lossy rule alone
 
 
 @dataclass(frozen=True, slots=True)

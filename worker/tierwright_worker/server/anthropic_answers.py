@@ -20,6 +20,7 @@ class AnthropicAnswers:
 
     message_id: str
     model: str
+    lossy: bool = False  # whether drafts may pass that are not the model's own choice
 
     def whole(self, choice: Choice, text: str, last: Delta) -> dict[str, Any]:
         """The answer to a request that does not stream."""
@@ -45,7 +46,7 @@ class AnthropicAnswers:
         """The events behind the last text; the usage is that of the whole answer."""
         return [
             {"type": "content_block_stop", "index": 0},
-            {"type": "message_delta", "delta": _stop(last), "usage": usage(choice, choice.generated)},
+            {"type": "message_delta", "delta": _stop(last), "usage": self._usage(choice, choice.generated)},
             {"type": "message_stop"},
         ]
 
@@ -58,8 +59,12 @@ class AnthropicAnswers:
             "content": content,
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": usage(choice, generated),
+            "usage": self._usage(choice, generated),
         }
+
+    def _usage(self, choice: Choice, generated: int) -> dict[str, Any]:
+        counts = usage(choice, generated)
+        return counts | {"bent_tokens": choice.bent} if self.lossy else counts
 
 
 def usage(choice: Choice, generated: int) -> dict[str, Any]:

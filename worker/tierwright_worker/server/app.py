@@ -25,6 +25,7 @@ from tierwright_worker.server.errors import ApiError, bad_request
 from tierwright_worker.server.fields import Fields, parse_object
 from tierwright_worker.server.generation import Generation, RejectedError, choices_of
 from tierwright_worker.server.http_metrics import HttpMetrics
+from tierwright_worker.server.load_report import load_report
 from tierwright_worker.server.metrics import EngineMetrics
 from tierwright_worker.server.openai_answers import OpenAiAnswers
 from tierwright_worker.server.prompting import ReadPrompt, read_prompt
@@ -34,6 +35,8 @@ from tierwright_worker.tokenizer.token_bytes import token_bytes
 
 UNCOUNTED = frozenset({"/metrics", "/health", "/load", "/ping", "/version"})
 OPEN_PATHS = UNCOUNTED
+# On every answer of an engine whose verification bends; the value is its rule.
+LOSSY = "X-Tierwright-Lossy"
 LOG = logging.getLogger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -100,7 +103,7 @@ class Server:
         app = web.Application(
             middlewares=[self._count, self._errors, self._guard], client_max_size=self.settings.largest_body
         )
-        app.on_response_prepare.append(_name_request)
+        app.on_response_prepare.append(self._mark)
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/v1/models/{name:.+}", self._model)
         app.router.add_post("/v1/chat/completions", self._chat)
@@ -204,9 +207,7 @@ class Server:
     async def _load(self, _: web.Request) -> web.Response:
         load: dict[str, Any] = {"server_load": self.in_flight, "draining": self.draining}
         if self._engine is not None:
-            state = self._engine.state()
-            load |= {"running": state.running, "waiting": state.waiting, "kv_cache_usage": state.cache_usage}
-            load["speculation"] = {"state": state.speculation, "acceptance": state.acceptance}
+            load |= load_report(self._engine.facts, self._engine.state())
         return _json(load)
 
     async def _metrics_page(self, _: web.Request) -> web.Response:
@@ -259,7 +260,9 @@ class Server:
 
     async def _messages(self, request: web.Request) -> web.StreamResponse:
         asked = anthropic_requests.messages_request(parse_object(await request.read()))
-        answers = AnthropicAnswers(f"msg_{uuid.uuid4().hex}", self._model_name(asked.model))
+        answers = AnthropicAnswers(
+            f"msg_{uuid.uuid4().hex}", self._model_name(asked.model), self._lossy is not None
+        )
         return await self._generate(request, asked, AnthropicReply(answers))
 
     def _openai_reply(self, asked: Asked, chat: bool) -> Reply:
@@ -271,6 +274,7 @@ class Server:
             chat=chat,
             asked=asked,
             token_text=self._table,
+            lossy=self._lossy is not None,
         )
         return OpenAiReply(answers)
 
@@ -310,6 +314,17 @@ class Server:
             if not self._running:
                 self.idle.set()
 
+    @property
+    def _lossy(self) -> str | None:
+        """The rule by which drafts may pass that are not the model's own choice; None = every answer is exact."""
+        return None if self._engine is None else self._engine.facts.speculation.lossy
+
+    async def _mark(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Both names of the id: SDKs of the two APIs look for one each. And a word where answers are not exact."""
+        response.headers["X-Request-Id"] = response.headers["Request-Id"] = _request_id(request)
+        if self._lossy is not None:
+            response.headers[LOSSY] = self._lossy
+
     def _check_alive(self) -> None:
         if self.draining:
             raise ApiError(503, "the server is shutting down", retry_after=1)
@@ -339,8 +354,3 @@ def _request_id(request: web.Request) -> str:
             given if given.isascii() and 0 < len(given) <= 200 else f"req_{uuid.uuid4().hex}"
         )
     return request[REQUEST_ID]
-
-
-async def _name_request(request: web.Request, response: web.StreamResponse) -> None:
-    """Both names: SDKs of the two APIs look for one each."""
-    response.headers["X-Request-Id"] = response.headers["Request-Id"] = _request_id(request)

@@ -62,6 +62,7 @@ class Choice:
         self.first_token = 0.0
         self.last_token = 0.0
         self.generated = 0
+        self.bent = 0
         self.siblings = asked.n
         self.finish: FinishReason | None = None
         self._table = table
@@ -96,6 +97,7 @@ class Choice:
         if self.generated == 0:
             self.first_token = progress.at
         self.generated += len(shown)
+        self.bent += min(progress.bent, len(shown))
         self.last_token = progress.at
         self.finish = finish
         cut = finish is FinishReason.LENGTH and self._cut

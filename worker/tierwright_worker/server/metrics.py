@@ -130,6 +130,39 @@ class EngineMetrics:
         self._speculation = make.own_gauges(
             "tierwright_worker_speculation_state", "1 for what decided the last step's drafts.", "state"
         )
+        self._drafting = make.own_gauges(
+            "tierwright_worker_drafting_requests",
+            "Requests that decode, by the tokens each may draft.",
+            "tokens",
+        )
+        for tokens in range(facts.speculation.most_tokens + 1):
+            self._drafting(str(tokens))
+        self._most_tokens = facts.speculation.most_tokens
+        make.own_info(
+            "tierwright_worker_speculation_info",
+            "How the engine speculates; lossy is the rule that bends, none = exact.",
+            {"method": facts.speculation.method, "lossy": facts.speculation.lossy or "none"},
+        )
+        self._bent = make.own_counter(
+            "tierwright_worker_speculation_bent_tokens", "Drafted tokens that a lossy rule alone let pass."
+        )
+        if facts.row_exact is not None and facts.agreement is not None:
+            make.own_gauge(
+                "tierwright_worker_row_exact", "1 where all step shapes gave the same bits at warm-up."
+            ).set(facts.row_exact)
+            make.own_gauge(
+                "tierwright_worker_step_agreement",
+                "Share of rows whose most probable token was the same in all step shapes at warm-up.",
+            ).set(facts.agreement)
+        self._pages = make.own_gauges(
+            "tierwright_worker_prompt_cache_pages", "Pages of the prompt cache in use.", "source"
+        )
+        room = make.own_gauges(
+            "tierwright_worker_prompt_cache_page_room", "Pages there is room for.", "source"
+        )
+        for level, pages in facts.cache_pages.items():
+            self._pages(level)
+            room(level).set(pages)
         self._evictions = make.own_counters(
             "tierwright_worker_prompt_cache_evicted_pages",
             "Pages forgotten, by reason.",
@@ -151,10 +184,15 @@ class EngineMetrics:
         self._cache_usage.set(state.cache_usage)
         for name in SPECULATION_STATES:
             self._speculation(name).set(name == state.speculation)
+        for tokens in range(self._most_tokens + 1):
+            self._drafting(str(tokens)).set(state.drafting.get(tokens, 0))
+        for level, pages in state.cache_pages.items():
+            self._pages(level).set(pages)
 
     def iteration(self, record: IterationRecord) -> None:
         """Count one iteration of the device."""
         self._step_tokens.observe(record.prefill_tokens + record.generated_tokens)
+        self._bent.inc(record.bent)
         self._cache_queries.inc(record.cache_queries)
         self._cache_hits.inc(sum(record.cache_hits.values()))
         for source, tokens in record.cache_hits.items():
@@ -225,6 +263,16 @@ class _Families:
 
     def counter(self, name: str, text: str) -> Counter:
         return Counter(f"vllm:{name}", text, [*self._labels], registry=self._registry).labels(**self._labels)
+
+    def own_counter(self, name: str, text: str) -> Counter:
+        return Counter(name, text, [*self._labels], registry=self._registry).labels(**self._labels)
+
+    def own_gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(name, text, [*self._labels], registry=self._registry).labels(**self._labels)
+
+    def own_info(self, name: str, text: str, values: Mapping[str, str]) -> None:
+        labels = {**self._labels, **values}
+        Gauge(name, text, list(labels), registry=self._registry).labels(**labels).set(1)
 
     def counters(self, name: str, text: str, label: str, values: Iterable[str]) -> dict[str, Counter]:
         return self.own_counters(f"vllm:{name}", text, label, values)

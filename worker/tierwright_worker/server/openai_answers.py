@@ -43,6 +43,7 @@ class OpenAiAnswers:
     chat: bool
     asked: Asked
     token_text: Sequence[bytes]
+    lossy: bool = False  # whether drafts may pass that are not the model's own choice
 
     def whole(self, choices: Sequence[Choice], texts: Sequence[ChoiceText]) -> dict[str, Any]:
         """The answer to a request that does not stream."""
@@ -79,12 +80,13 @@ class OpenAiAnswers:
             "cached_tokens": sum(choice.cache.read for choice in first),
             "cache_write_tokens": sum(choice.cache.created for choice in first),
         }
-        return {
+        usage = {
             "prompt_tokens": prompt,
             "completion_tokens": generated,
             "total_tokens": prompt + generated,
             "prompt_tokens_details": details,
         }
+        return usage | {"bent_tokens": sum(choice.bent for choice in choices)} if self.lossy else usage
 
     @property
     def _chunk_kind(self) -> str:
