@@ -104,5 +104,7 @@ class TierStatus(ApiModel):
     """Where the time went in the last start."""
     latency: LatencyStatus | None = None
     """Latency that users got."""
-    warnings: Annotated[list[Annotated[str, Field(max_length=1024)]], Field(max_length=32), Atomic()] = []
+    warnings: (
+        Annotated[list[Annotated[str, Field(max_length=1024)]], Field(max_length=32), Atomic()] | None
+    ) = None
     """What is allowed but likely not meant."""

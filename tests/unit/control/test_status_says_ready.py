@@ -237,7 +237,12 @@ def test_long_words_of_others_are_cut() -> None:
     view = snapshot(facts=facts, refusal=Finding(Reason.INVALID_SPEC, "x" * 9000), stage=Stage.REFUSED)
     status = status_of(view)
     assert max(len(each.message) for each in status.conditions) == 2000
+    assert status.warnings
     assert (len(status.warnings), len(status.warnings[0])) == (32, 1024)
+
+
+def test_a_status_without_warnings_has_no_empty_line_for_them() -> None:
+    assert "warnings" not in status_of(snapshot(facts=Facts("e", "i", None, ()))).to_wire()
 
 
 @pytest.mark.parametrize(

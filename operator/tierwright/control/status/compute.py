@@ -61,7 +61,7 @@ def compute_status(snapshot: Snapshot, previous: TierStatus, now: datetime) -> T
         engine=EngineStatus(image=facts.engine_image, version=facts.engine_version) if facts else kept.engine,
         startup=startup(snapshot, previous.startup),
         latency=previous.latency,
-        warnings=_warnings(facts.warnings) if facts else [],
+        warnings=_warnings(facts.warnings) if facts else None,
     )
 
 
@@ -138,5 +138,6 @@ def _stamped(
     )
 
 
-def _warnings(warnings: tuple[str, ...]) -> list[str]:
-    return [warning[:_WARNING_LIMIT] for warning in warnings[:_MOST_WARNINGS]]
+def _warnings(warnings: tuple[str, ...]) -> list[str] | None:
+    """None when there are none: an empty list would be a line without words in `kubectl describe`."""
+    return [warning[:_WARNING_LIMIT] for warning in warnings[:_MOST_WARNINGS]] or None
