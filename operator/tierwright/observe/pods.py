@@ -11,13 +11,14 @@ from tierwright.kube.resources import Object
 class Exit:
     """How a container ended; ``message`` is what it wrote to its termination log, or the tail of its output.
 
-    ``started`` is when the run that ended so began (RFC 3339), empty where that is not known.
+    ``started`` and ``finished`` are when the run that ended so began and ended (RFC 3339), empty where not known.
     """
 
     code: int
     reason: str
     message: str
     started: str = ""
+    finished: str = ""
 
 
 @dataclass(frozen=True)
@@ -229,4 +230,5 @@ def _exit(state: Mapping[str, Any]) -> Exit | None:
         reason=str(ended.get("reason") or ""),
         message=str(ended.get("message") or ""),
         started=str(ended.get("startedAt") or ""),
+        finished=str(ended.get("finishedAt") or ""),
     )

@@ -7,6 +7,8 @@ from typing import Final
 
 from tierwright.api.conditions import Reason
 from tierwright.control.status.words import clipped, tail
+from tierwright.desired.budgets import Budgets, budgets
+from tierwright.desired.containers import ENGINE_CONTAINER
 from tierwright.desired.fetch import FETCH_CONTAINERS
 from tierwright.observe.pods import ContainerView, Exit, PodView
 from tierwright.observe.snapshot import Finding, Snapshot
@@ -14,6 +16,8 @@ from tierwright.observe.snapshot import Finding, Snapshot
 _STARTUP_PROBE: Final = re.compile(r"failed startup probe", re.IGNORECASE)
 _LIVENESS_PROBE: Final = re.compile(r"failed liveness probe", re.IGNORECASE)
 _GATED: Final = "ReadinessGatesNotReady"
+_TOLD_TO_END: Final = (0, 137, 143)
+"""Exit codes of an engine that ends in good order when it is told to, or by the signals TERM and KILL."""
 
 
 def out_of_memory(snapshot: Snapshot) -> Finding | None:
@@ -31,12 +35,17 @@ def out_of_memory(snapshot: Snapshot) -> Finding | None:
 def startup_timeout(snapshot: Snapshot) -> Finding | None:
     """The kubelet ended the engine since it was not ready within the start-up budget, whatever its exit code was."""
     for pod, container, ended in _broken(snapshot):
-        if _STARTUP_PROBE.search(_stopped_by_kubelet(snapshot, pod, container, ended)):
-            return Finding(
-                Reason.STARTUP_TIMEOUT,
-                f"{_where(pod, container)} was not ready in time and was killed, {_restarts(container)};"
-                " raise rollout.startupTimeout, or see the engine's log for what takes so long",
-            )
+        if not _timed_out(snapshot, pod, container, ended):
+            continue
+        times = _times(snapshot)
+        within = f" ({times.startup} s)" if times is not None else ""
+        length = _seconds_of(ended)
+        after = f" after {length:.0f} s" if length is not None else ""
+        return Finding(
+            Reason.STARTUP_TIMEOUT,
+            f"{_where(pod, container)} was not ready in time{within} and was killed{after}, {_restarts(container)}"
+            f"{_last_words(pod, container, ended)}; raise rollout.startupTimeout if it only needs longer",
+        )
     return None
 
 
@@ -52,11 +61,9 @@ def engine_crashed(snapshot: Snapshot) -> Finding | None:
     """The engine ends by itself, or its liveness probe fails; ends that another cause tells of are left to it."""
     for pod, container, ended in _broken(snapshot):
         stopped = _stopped_by_kubelet(snapshot, pod, container, ended)
-        if (
-            ended.reason == "OOMKilled"
-            or container.name in FETCH_CONTAINERS
-            or _STARTUP_PROBE.search(stopped)
-        ):
+        if ended.reason == "OOMKilled" or container.name in FETCH_CONTAINERS:
+            continue
+        if _timed_out(snapshot, pod, container, ended):
             continue
         words = _ended(pod, container, ended)
         if _LIVENESS_PROBE.search(stopped):
@@ -125,6 +132,40 @@ def _stopped_by_kubelet(snapshot: Snapshot, pod: PodView, container: ContainerVi
     return ""
 
 
+def _timed_out(snapshot: Snapshot, pod: PodView, container: ContainerView, ended: Exit) -> bool:
+    """Whether a run ended because its start took too long: the kubelet says so, or nobody says why and it lasted that long.
+
+    Events go after an hour and may not be readable. Then a run that was ended from outside, and lasted as long as the
+    budget and no longer than it takes to end an engine, tells the same.
+    """
+    stopped = _stopped_by_kubelet(snapshot, pod, container, ended)
+    if stopped or ended.reason == "OOMKilled":
+        return _STARTUP_PROBE.search(stopped) is not None
+    times, length = _times(snapshot), _seconds_of(ended)
+    if (
+        times is None
+        or length is None
+        or container.name != ENGINE_CONTAINER
+        or ended.code not in _TOLD_TO_END
+    ):
+        return False
+    most = times.startup + 2 * times.startup_period + times.grace
+    return times.startup <= length <= most
+
+
+def _times(snapshot: Snapshot) -> Budgets | None:
+    return budgets(snapshot.tier.spec.rollout, fetches=False) if snapshot.tier is not None else None
+
+
+def _seconds_of(ended: Exit) -> float | None:
+    """How long the run lasted; None where that is not known."""
+    try:
+        length = datetime.fromisoformat(ended.finished) - datetime.fromisoformat(ended.started)
+    except (ValueError, TypeError):
+        return None
+    return length.total_seconds()
+
+
 def _is_before(one: str, other: str) -> bool:
     """Whether a moment lies before another; not so where one of them is unknown."""
     try:
@@ -134,10 +175,14 @@ def _is_before(one: str, other: str) -> bool:
 
 
 def _ended(pod: PodView, container: ContainerView, ended: Exit) -> str:
-    hint = (
-        f"; last words: {tail(ended.message)}" if ended.message.strip() else f"; see {_logs(pod, container)}"
-    )
+    hint = _last_words(pod, container, ended)
     return f"{_where(pod, container)} ended with exit code {ended.code}, {_restarts(container)}{hint}"
+
+
+def _last_words(pod: PodView, container: ContainerView, ended: Exit) -> str:
+    if ended.message.strip():
+        return f"; last words: {tail(ended.message)}"
+    return f"; see {_logs(pod, container)}"
 
 
 def _where(pod: PodView, container: ContainerView) -> str:
