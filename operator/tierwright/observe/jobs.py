@@ -16,6 +16,8 @@ class JobView:
     message: str = ""
     failed_pods: int = 0
     """Tries that ended with an error."""
+    giving_up: bool = False
+    """Its end is decided, and its pods are being stopped."""
 
     @property
     def ended(self) -> bool:
@@ -27,9 +29,7 @@ def job_view(job: Object) -> JobView:
     """The parts of a Job that matter here."""
     status = job.get("status") or {}
     ends = {
-        str(each.get("type")): each
-        for each in status.get("conditions") or ()
-        if each.get("status") == "True" and each.get("type") in ("Complete", "Failed")
+        str(each.get("type")): each for each in status.get("conditions") or () if each.get("status") == "True"
     }
     end = ends.get("Failed") or {}
     return JobView(
@@ -39,4 +39,5 @@ def job_view(job: Object) -> JobView:
         reason=str(end.get("reason") or ""),
         message=str(end.get("message") or ""),
         failed_pods=int(status.get("failed") or 0),
+        giving_up="FailureTarget" in ends and "Failed" not in ends,
     )

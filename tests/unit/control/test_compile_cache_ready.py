@@ -132,6 +132,12 @@ def test_a_deadline_is_a_reason_of_its_own_and_keeps_what_was_known() -> None:
     said = cache_ready(view(None, late), before)
     assert said.reason == Reason.COMPILE_TIMEOUT
     assert "didn't match Pod's node affinity" in said.message
+    giving_up = job_view(job(("FailureTarget", "DeadlineExceeded", ""), failed=1))
+    assert giving_up.giving_up
+    between = status_of(view(None, giving_up), before)
+    assert get(between, ConditionType.COMPILE_CACHE_READY).message in said.message
+    assert cache_ready(view(None, late), between).message == said.message
+    assert "try 2 of 3" in cache_ready(view(None, giving_up)).message, "nothing was known"
     after = TierStatus(conditions=[said])
     assert cache_ready(view(Reason.COMPILE_TIMEOUT, late), after).message == said.message
 

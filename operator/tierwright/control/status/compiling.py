@@ -40,7 +40,7 @@ def compile_cache_ready(
     if said is Reason.COMPILED or (view.outcome is not None and _pods_have_compiled(snapshot)):
         return Draft("True", Reason.COMPILED, _READY)
     if said is None:
-        return Draft("False", Reason.COMPILING, _progress(view, found))
+        return Draft("False", Reason.COMPILING, _progress(view, found, previous))
     if said is Reason.COMPILES_AT_START:
         return Draft(
             "False", said, "the first pod of this spec compiles: no devices or volume are free for a Job"
@@ -65,12 +65,18 @@ def _pods_have_compiled(snapshot: Snapshot) -> bool:
     return workload is not None and snapshot.ready_count > 0 and not is_rolling_out(workload)
 
 
-def _progress(view: CompileView, found: Iterable[Finding]) -> str:
+def _progress(view: CompileView, found: Iterable[Finding], previous: Condition | None) -> str:
+    if view.job is not None and view.job.giving_up and previous is not None and _is_about(previous, view):
+        return previous.message  # its pods go first, and with them what held it up
     words = [f"Job {view.job_name} fills the compile volume"]
     if view.job is not None and view.job.failed_pods:
         words[0] += f", try {min(view.job.failed_pods + 1, TRIES)} of {TRIES}"
         words.append(_last_words(view.pods))
     return "; ".join(filter(None, [*words, joined(found)]))
+
+
+def _is_about(condition: Condition, view: CompileView) -> bool:
+    return condition.reason == Reason.COMPILING and view.job_name in condition.message
 
 
 def _failure(job: JobView, pods: Iterable[PodView], previous: Condition | None) -> str:
