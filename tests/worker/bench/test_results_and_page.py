@@ -1,0 +1,103 @@
+"""Parts are kept from run to run on one machine; the page shows every figure, its target, and whether it may be trusted."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from bench.worker.machine import Meanwhile, busy_seconds, machine_facts, watched
+from bench.worker.page import ALL_TARGETS, BEGIN, END, PAGE, figure_rows, summary, write_page
+from bench.worker.parts import best_ratio, pair_ratio
+from bench.worker.results import Results, load_results, read_results, write_results
+
+MACHINE = {"cpu": "one", "cpu_family": "1", "cpu_model": "2", "cpu_flags": ["avx2"], "cores": 2}
+MORE = {"memory_gib": 1.0, "kernel": "6", "python": "3.11", "jax": "0"}
+SAMPLES = {"tierwright": [3.0, 5.0, 4.0], "vllm": [2.0, 2.5, 1.0]}
+
+
+def part(figures: Mapping[str, object], *, busy: bool = False, **more: object) -> dict[str, object]:
+    """A part of the results."""
+    common = {
+        "at": "2026-01-01T00:00:00+00:00",
+        "commit": "abc",
+        "seconds": 90,
+        "others": 0.5 if busy else 0.0,
+    }
+    return {**common, "busy": busy, "figures": dict(figures), **more}
+
+
+def results() -> Results:
+    """Two parts; one was disturbed."""
+    return Results(
+        {**MACHINE, **MORE},
+        {
+            "own": part({"edit_speedup": 2.25, "identical_greedy": True}),
+            "vllm": part(
+                {"batch1_over_vllm": 1.1}, busy=True, samples={"batch1": SAMPLES}, pairs={"batch1": 2.0}
+            ),
+        },
+    )
+
+
+def test_ratios_of_engines_are_best_over_best_and_the_median_of_pairs() -> None:
+    assert best_ratio(SAMPLES, "vllm") == pytest.approx(2.0)
+    assert pair_ratio(SAMPLES, "vllm") == pytest.approx(2.0)
+    assert pair_ratio({"tierwright": [1.0, 9.0, 8.0], "vllm": [1.0, 3.0, 4.0]}, "vllm") == pytest.approx(2.0)
+
+
+def test_parts_are_kept_on_the_same_machine_alone(tmp_path: Path) -> None:
+    path = tmp_path / "results" / "worker.json"
+    write_results(path, results())
+    kept = read_results(path, {**MACHINE, **MORE})
+    assert kept.parts.keys() == {"own", "vllm"}
+    assert kept.figures == {"edit_speedup": 2.25, "identical_greedy": True, "batch1_over_vllm": 1.1}
+    assert kept.busy == {"batch1_over_vllm"}
+    assert read_results(path, {**MACHINE, **MORE, "cores": 64}).parts == {}
+    assert read_results(tmp_path / "none.json", MACHINE).parts == {}
+    assert load_results(path).parts.keys() == {"own", "vllm"}
+    path.write_text('{"format": 99}', encoding="utf-8")
+    with pytest.raises(ValueError, match="format 99"):
+        read_results(path, MACHINE)
+
+
+def test_the_page_keeps_what_is_written_by_hand(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"# Before\n\n{BEGIN}\nold\n{END}\n\nAfter\n", encoding="utf-8")
+    write_page(page, results())
+    first = page.read_text(encoding="utf-8")
+    assert first.startswith("# Before\n")
+    assert first.endswith("After\n")
+    assert "old" not in first
+    assert "| edit_speedup | 2.25 | at least 2.00 | met |" in first
+    assert "| batch1_over_vllm | 1.10 (busy machine) | at least 1.30 | missed |" in first
+    assert "| vllm | batch1 | 5.0 (4.0) | 2.5 (2.0) | 2.00 | 2.00 |" in first
+    write_page(page, results())
+    assert page.read_text(encoding="utf-8") == first
+    page.write_text("no marks", encoding="utf-8")
+    with pytest.raises(ValueError, match="lacks"):
+        write_page(page, results())
+
+
+def test_all_figures_of_the_issue_have_a_row_and_a_target() -> None:
+    figures = {key: target.value for key, target in ALL_TARGETS.items()}
+    everything = Results({**MACHINE, **MORE}, {"own": part(figures)})
+    assert len(figure_rows(everything)) == len(ALL_TARGETS) == 13
+    assert all(row[3] == "met" for row in figure_rows(everything))
+    assert len(summary(everything)) == 13
+    assert summary(Results()) == []
+
+
+def test_the_documented_page_has_its_marks() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert text.count(BEGIN) == text.count(END) == 1
+
+
+def test_what_others_use_is_told_from_what_is_ours() -> None:
+    assert busy_seconds("cpu  100 50 50 900 10 0 0 100 0 0\ncpu0 1\n", 100) == pytest.approx(3.0)
+    with watched() as meanwhile:
+        sum(number * number for number in range(200_000))
+    assert meanwhile.seconds > 0
+    assert 0 <= meanwhile.others <= 1
+    assert Meanwhile(1.0, 0.2).busy
+    assert not Meanwhile(1.0, 0.01).busy
+    assert machine_facts()["cores"] >= 1
