@@ -21,6 +21,7 @@ from tierwright_worker.engine.service import EngineFacts, SpeculationFacts
 from tierwright_worker.engine.shapes import plan_shapes
 from tierwright_worker.engine.warm_up import warm_up
 from tierwright_worker.errors import OutOfMemoryError, SettingsError
+from tierwright_worker.loading.memory import give_back
 from tierwright_worker.loading.model import Model, open_model
 from tierwright_worker.models.config import ModelConfig
 
@@ -43,13 +44,15 @@ def read_model(settings: WorkerSettings) -> Model:
         WorkerError: it cannot be read, or does not fit into the device's memory.
     """
     try:
-        return open_model(
+        model = open_model(
             settings.model, cache=settings.weights_cache, dtype=settings.dtype, place=jnp.asarray
         )
     except jax.errors.JaxRuntimeError as error:
         raise OutOfMemoryError(
             f"the weights of {settings.model} do not fit into the device's memory: {error}"
         ) from error
+    give_back()
+    return model
 
 
 def shapes_of(settings: WorkerSettings, config: ModelConfig) -> Shapes:

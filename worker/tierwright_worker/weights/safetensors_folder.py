@@ -16,7 +16,11 @@ _FLOATS = ("F64", "F32", "F16", "BF16")
 
 
 class SafetensorsFolder:
-    """The tensors of a folder. Files are mapped into memory; nothing is read before it is asked for."""
+    """The tensors of a folder; nothing is read before it is asked for.
+
+    A file is mapped for the time of one read alone: pages of a mapping that stays count as memory of the process, so that
+    a model would seem to lie in memory twice once all of it was read.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Open all shards and read their headers.
@@ -26,11 +30,11 @@ class SafetensorsFolder:
             CorruptModelError: a header that is damaged or does not fit the file's size, an index that names no tensor.
         """
         self._folder = folder
-        self._files: dict[str, Any] = {}
+        self._files: dict[str, Path] = {}
         for path in _shards(folder):
             try:
-                shard: Any = safe_open(str(path), framework="numpy")
-                self._files.update(dict.fromkeys(shard.keys(), shard))
+                with _open(path) as shard:
+                    self._files.update(dict.fromkeys(shard.keys(), path))
             except (SafetensorError, OSError) as error:
                 raise CorruptModelError(f"{path} is no readable safetensors file: {error}") from error
 
@@ -45,24 +49,29 @@ class SafetensorsFolder:
             CorruptModelError: it is missing or damaged.
             UnsupportedModelError: it is quantised by a scheme of its own.
         """
-        shard = self._files.get(name)
-        if shard is None:
+        path = self._files.get(name)
+        if path is None:
             raise CorruptModelError(f"{self._folder} holds no tensor {name!r}")
-        dtype = shard.get_slice(name).get_dtype()
-        if dtype not in _FLOATS:
-            raise UnsupportedModelError(
-                f"{self._folder}: tensor {name!r} is stored as {dtype}; quantised checkpoints are not supported, "
-                "give f32, f16 or bf16 safetensors or a GGUF file"
-            )
         try:
-            tensor: HostArray = shard.get_tensor(name)
-        except (SafetensorError, ValueError, TypeError) as error:
+            with _open(path) as shard:
+                dtype = shard.get_slice(name).get_dtype()
+                if dtype not in _FLOATS:
+                    raise UnsupportedModelError(
+                        f"{self._folder}: tensor {name!r} is stored as {dtype}; quantised checkpoints are not "
+                        "supported, give f32, f16 or bf16 safetensors or a GGUF file"
+                    )
+                tensor: HostArray = shard.get_tensor(name)
+        except (SafetensorError, OSError, ValueError, TypeError) as error:
             raise CorruptModelError(f"{self._folder}: tensor {name!r} cannot be read: {error}") from error
         return tensor
 
     def where(self) -> str:
         """The folder."""
         return str(self._folder)
+
+
+def _open(path: Path) -> Any:
+    return safe_open(str(path), framework="numpy")
 
 
 def _shards(folder: Path) -> list[Path]:
