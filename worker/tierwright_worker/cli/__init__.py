@@ -7,6 +7,7 @@ import os
 import sys
 
 from tierwright_worker.cli.flags import parser, settings_of
+from tierwright_worker.cli.platform import choose_platform
 from tierwright_worker.errors import WorkerError
 
 
@@ -38,12 +39,14 @@ def run() -> None:
 
 
 def _serve(options: argparse.Namespace) -> None:
+    _choose_platform(options)
     from tierwright_worker.cli.serve import serve
 
     asyncio.run(serve(settings_of(options)))
 
 
 def _compile(options: argparse.Namespace) -> None:
+    _choose_platform(options)
     from tierwright_worker.cli.start import read_model, warm_engine
 
     settings = settings_of(options)
@@ -53,9 +56,8 @@ def _compile(options: argparse.Namespace) -> None:
 def _fetch(options: argparse.Namespace) -> None:
     # Before huggingface_hub is read: it would tell the hub about the machine, by requests of their own.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    logging.getLogger("httpx2").setLevel(
-        logging.WARNING
-    )  # addresses that a hub signs are as good as passwords
+    # Addresses that a hub signs are as good as passwords.
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
     from tierwright_worker.sources.fetch import FetchSettings, fetch
     from tierwright_worker.sources.source import parse_source
 
@@ -68,9 +70,15 @@ def _fetch(options: argparse.Namespace) -> None:
 
 
 def _bench(options: argparse.Namespace) -> None:
+    _choose_platform(options)
     from tierwright_worker.cli.bench import bench
 
     bench(options)
+
+
+def _choose_platform(options: argparse.Namespace) -> None:
+    cores: int = getattr(options, "tensor_parallel_size", 1)
+    choose_platform(options.platform, compile_cache=options.compile_cache, cores=cores)
 
 
 _COMMANDS = {"serve": _serve, "compile": _compile, "fetch": _fetch, "bench": _bench}

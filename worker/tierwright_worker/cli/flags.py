@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tierwright_worker.cli.platform import PLATFORMS
+
 _DTYPES = ("float32", "bfloat16")
 _METHODS = ("ngram", "draft")
 BENCH_PARTS = ("gears", "steps", "process")
@@ -79,6 +81,7 @@ def _model_flags(command: argparse.ArgumentParser) -> None:
         help="where converted GGUF files are kept",
     )
     add("--compile-cache", type=Path, default=None, help="where compiled programs are kept; default: nowhere")
+    add("--platform", choices=PLATFORMS, default="auto", help="the kind of device; auto: what JAX finds")
     add("--dtype", choices=_DTYPES, default="float32", help="of weights, keys and values")
     add(
         "--max-model-len",
