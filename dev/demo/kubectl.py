@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dev.cluster.machine.ports import free_port
+
 T = TypeVar("T")
 
 
@@ -105,13 +107,6 @@ class Tools:
                 f"`{shown}` failed with {done.returncode}: {(done.stderr or done.stdout).strip()}"
             )
         return done.stdout
-
-
-def free_port() -> int:
-    """A TCP port on loopback that nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _open(port: int) -> bool:

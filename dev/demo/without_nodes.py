@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dev.demo.kubectl import CommandError, Tools, free_port
+from dev.cluster.machine.ports import free_port
+from dev.demo.kubectl import CommandError, Tools
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -1,5 +1,6 @@
 """Tiers for tests on a real API server, and what the tests ask of them again and again."""
 
+from collections.abc import Callable
 from typing import Any
 
 from tests.support.kubernetes import Kubernetes
@@ -8,6 +9,8 @@ from tests.support.waiting import eventually, holds_for
 Object = dict[str, Any]
 NAME = "llama-fast"
 BEHAVIOUR = "kwok.tierwright.dev/behaviour"
+AUTO = {"mode": "Auto", "minReplicas": 2, "maxReplicas": 4, "objectives": {"timeToFirstToken": "500ms"}}
+TIER_TARGET = {"apiVersion": "tierwright.dev/v1alpha1", "kind": "InferenceTier", "name": NAME}
 
 
 def tier(name: str = NAME, **spec: Any) -> Object:
@@ -99,3 +102,42 @@ def wait_one_event(k8s: Kubernetes, reason: str, name: str = NAME) -> None:
     """Wait for the Event of this reason; more than one, or a second one soon after, is an error."""
     eventually(lambda: events(k8s, reason, name), f"an Event {reason} on {name}")
     holds_for(lambda: len(events(k8s, reason, name)) == 1, f"one Event {reason} only", seconds=2)
+
+
+def autoscaler(target: Object, low: int, high: int) -> Object:
+    """An HPA with nothing to measure: only its bounds move the replicas."""
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "users-own"},
+        "spec": {
+            "scaleTargetRef": target,
+            "minReplicas": low,
+            "maxReplicas": high,
+            "metrics": [
+                {
+                    "type": "Resource",
+                    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}},
+                }
+            ],
+        },
+    }
+
+
+def owners(k8s: Kubernetes) -> set[str]:
+    """The managers that own the Deployment's replicas."""
+    return {
+        entry["manager"]
+        for entry in k8s.must_get("Deployment", NAME)["metadata"]["managedFields"]
+        if "f:replicas" in entry["fieldsV1"].get("f:spec", {})
+    }
+
+
+def is_scaled_to(k8s: Kubernetes, count: int) -> Callable[[], bool]:
+    """Whether Deployment and tier agree on this number of replicas."""
+
+    def look() -> bool:
+        status = k8s.must_get("InferenceTier", NAME)["status"]
+        return (replicas(k8s), status["replicas"], status["ready"]) == (count, count, f"{count}/{count}")
+
+    return look

@@ -14,8 +14,7 @@ from dev.cluster import cluster as clusters
 from dev.cluster.cluster import Cluster
 from dev.cluster.kwok import nodes as kwok
 from dev.cluster.nodes.pools import FAST
-from tests.integration.live import Object, behaving, tier, wait_condition, wait_ready
-from tests.integration.test_reconcile_replicas import AUTO, autoscaler
+from tests.integration.live import AUTO, Object, autoscaler, behaving, tier, wait_condition, wait_ready
 from tests.support.activity import wait_resyncs, writes
 from tests.support.kubernetes import Kubernetes
 from tests.support.operator_process import (

@@ -1,13 +1,15 @@
 """One owner of the replicas in every mode: kubectl scale, GitOps, an HPA and a person's edit do not fight."""
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.integration.live import (
+    AUTO,
     NAME,
-    Object,
+    TIER_TARGET,
     apply_ready,
+    autoscaler,
+    is_scaled_to,
+    owners,
     replicas,
     tier,
     wait_condition,
@@ -19,50 +21,7 @@ from tests.support.waiting import eventually, holds_for
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("operator")]
 
-AUTO = {"mode": "Auto", "minReplicas": 2, "maxReplicas": 4, "objectives": {"timeToFirstToken": "500ms"}}
-
-
-def autoscaler(target: Object, low: int, high: int) -> Object:
-    """An HPA with nothing to measure: only its bounds move the replicas."""
-    return {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": "users-own"},
-        "spec": {
-            "scaleTargetRef": target,
-            "minReplicas": low,
-            "maxReplicas": high,
-            "metrics": [
-                {
-                    "type": "Resource",
-                    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}},
-                }
-            ],
-        },
-    }
-
-
-TIER_TARGET = {"apiVersion": "tierwright.dev/v1alpha1", "kind": "InferenceTier", "name": NAME}
 WORKLOAD_TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": NAME}
-
-
-def owners(k8s: Kubernetes) -> set[str]:
-    """The managers that own the Deployment's replicas."""
-    return {
-        entry["manager"]
-        for entry in k8s.must_get("Deployment", NAME)["metadata"]["managedFields"]
-        if "f:replicas" in entry["fieldsV1"].get("f:spec", {})
-    }
-
-
-def is_scaled_to(k8s: Kubernetes, count: int) -> Callable[[], bool]:
-    """Whether Deployment and tier agree on this number of replicas."""
-
-    def look() -> bool:
-        status = k8s.must_get("InferenceTier", NAME)["status"]
-        return (replicas(k8s), status["replicas"], status["ready"]) == (count, count, f"{count}/{count}")
-
-    return look
 
 
 def test_kubectl_scale_of_the_tier_scales_its_pods(k8s: Kubernetes) -> None:

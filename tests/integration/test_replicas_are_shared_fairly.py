@@ -6,8 +6,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dev.cluster.api import ApiError
-from tests.integration.live import NAME, Object, apply_ready, replicas, tier, wait_condition, wait_ready
-from tests.integration.test_reconcile_replicas import TIER_TARGET, autoscaler, is_scaled_to, owners
+from tests.integration.live import (
+    NAME,
+    TIER_TARGET,
+    Object,
+    apply_ready,
+    autoscaler,
+    is_scaled_to,
+    owners,
+    replicas,
+    tier,
+    wait_condition,
+    wait_ready,
+)
 from tests.support.kubernetes import Kubernetes
 from tests.support.waiting import eventually, holds_for
 

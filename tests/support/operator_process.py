@@ -1,7 +1,6 @@
 """Runs the operator as a process of its own, under the shipped role alone, the way the chart installs it."""
 
 import os
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -15,6 +14,7 @@ from typing import Any
 import yaml
 
 from dev.cluster.api import Api
+from dev.cluster.machine.ports import free_port
 from tests.support.kubernetes import Kubernetes
 from tests.support.waiting import eventually
 
@@ -112,13 +112,6 @@ def operator_kubeconfig(admin: Kubernetes, helm: Path, folder: Path) -> tuple[Pa
     path.write_text(yaml.safe_dump(config), encoding="utf-8")
     path.chmod(0o600)
     return path, f"system:serviceaccount:{NAMESPACE}:{account}"
-
-
-def free_port() -> int:
-    """A TCP port on loopback that nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

@@ -1,12 +1,10 @@
 """Starts kube-proxy in nftables mode: Services of all real nodes of this machine are reached through its rules."""
 
-import contextlib
-import socket
-
 from dev.cluster.api import Api
 from dev.cluster.control_plane import grants
 from dev.cluster.control_plane.plane import ControlPlane
 from dev.cluster.machine import processes
+from dev.cluster.machine.ports import free_ports
 from dev.cluster.machine.processes import Process
 from dev.cluster.machine.system_path import system_path
 from dev.cluster.network.subnets import AddressPlan
@@ -19,16 +17,8 @@ _USER = "system:kube-proxy"
 def start_proxy(control_plane: ControlPlane, plan: AddressPlan, first_node: str, api: Api) -> Process:
     """Bind kube-proxy's role and start it. `first_node` is the node whose name it runs under."""
     grants.bind(api, "tierwright-dev-kube-proxy", _USER, role="system:node-proxier")
-    health, metrics = _free_ports(2)
+    health, metrics = free_ports(2)
     config = control_plane.run_dir / "kube-proxy.json"
     config.write_text(kube_proxy_config(plan, control_plane.kubeconfig(_USER), first_node, health, metrics))
     argv = [str(control_plane.binary("kube-proxy")), f"--config={config}"]
     return processes.start(control_plane.run_dir, NAME, argv, env={"PATH": system_path()})
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]

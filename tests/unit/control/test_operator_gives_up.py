@@ -13,6 +13,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
+from dev.cluster.machine.ports import free_port
 from tierwright.control.operator import GaveUpError, Operator, RestartPolicy
 from tierwright.control.outcome import Done, Outcome
 from tierwright.kube.client import HttpKubeClient
@@ -21,12 +22,6 @@ from tierwright.settings import Settings
 from tierwright.telemetry.metrics import Metrics
 
 ROOT = Path(__file__).resolve().parents[3]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def kubeconfig(folder: Path) -> Path:

@@ -52,3 +52,10 @@ async def until_running(metrics: URL | str, sequences: int) -> None:
         while not re.search(rf"^vllm:num_requests_running{{.*}} {sequences}\.0$", page, re.MULTILINE):
             async with session.get(metrics) as response:
                 page = await response.text()
+
+
+async def page_of(server: TestServer) -> str:
+    """The metrics page as the server shows it now."""
+    async with aiohttp.ClientSession() as session, session.get(server.make_url("/metrics")) as response:
+        assert response.status == 200
+        return await response.text()

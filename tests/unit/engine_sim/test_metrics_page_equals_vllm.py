@@ -10,18 +10,12 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.unit.engine_sim.metric_facts import facts_of
-from tests.unit.engine_sim.running import MODEL, running_engine, sdk_of
+from tests.unit.engine_sim.running import MODEL, page_of, running_engine, sdk_of
 
 FIXTURE = json.loads((Path(__file__).parent / "vllm_metric_families.json").read_text(encoding="utf-8"))
 # The fixture's page came from an engine with this model length, which sets the buckets of token counts.
 SAME_LENGTH = ("--max-model-len", "2048")
 EIGHT_DRAFTS = ("--speculative-config", '{"method": "ngram", "num_speculative_tokens": 8}')
-
-
-async def page_of(server: TestServer) -> str:
-    async with aiohttp.ClientSession() as session, session.get(server.make_url("/metrics")) as response:
-        assert response.status == 200
-        return await response.text()
 
 
 async def families_of(server: TestServer) -> dict[str, Metric]:

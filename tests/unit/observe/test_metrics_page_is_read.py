@@ -4,8 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from tests.unit.engine_sim.running import MODEL, running_engine, sdk_of
-from tests.unit.engine_sim.test_metrics_page_equals_vllm import page_of
+from tests.unit.engine_sim.running import MODEL, page_of, running_engine, sdk_of
 from tests.unit.observe.engine_page import page
 from tierwright.observe import metrics
 from tierwright.observe.histogram import Totals
