@@ -12,9 +12,9 @@ import yaml
 from dev.cluster import given
 from dev.cluster.programs import tools
 from dev.demo.console import Console
+from dev.demo.install import install, uninstall
 from dev.demo.kubectl import CommandError, Tools
 
-ROOT: Final = Path(__file__).resolve().parents[2]
 CRD: Final = "inferencetiers.tierwright.dev"
 
 
@@ -70,14 +70,9 @@ def _reach(console: Console, stack: ExitStack, namespace: str, system: str, imag
 def _with_install(
     console: Console, cluster: Tools, namespace: str, system: str, image: str, keep: bool
 ) -> Iterator[Tools]:
-    repository, _, tag = image.rpartition(":")
     try:
         with console.step("Install Tierwright with Helm, as a user would"):
-            cluster.helm(
-                *("install", "tierwright", str(ROOT / "charts" / "tierwright"), "--namespace", system),
-                *("--create-namespace", "--wait", "--timeout", "120s"),
-                *("--set", f"image.repository={repository},image.tag={tag}"),
-            )
+            install(cluster, system, image)
             cluster.kubectl("create", "namespace", namespace)
         yield cluster
     finally:
@@ -86,6 +81,6 @@ def _with_install(
         else:
             with console.step("Take away what the demo brought"):
                 cluster.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--timeout=120s")
-                cluster.helm("uninstall", "tierwright", "--namespace", system, "--ignore-not-found", "--wait")
+                uninstall(cluster, system)
                 cluster.kubectl("delete", "crd", CRD, "--ignore-not-found", "--timeout=60s")
                 cluster.kubectl("delete", "namespace", system, "--ignore-not-found", "--timeout=120s")

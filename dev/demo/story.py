@@ -7,21 +7,19 @@ from typing import Final
 
 from dev.cluster import cluster as clusters
 from dev.cluster import paths, prune
-from dev.cluster.images.image import Image, build_image, load_image
+from dev.cluster.images.image import load_image
 from dev.cluster.network import slot
 from dev.demo import chat
 from dev.demo.console import Console
+from dev.demo.install import ENGINE_IMAGE, OPERATOR_IMAGE, build_images, install
 from dev.demo.kubectl import CommandError, Tools
 from dev.demo.picture import Picture
 
-ROOT: Final = Path(__file__).resolve().parents[2]
 TIERS: Final = Path(__file__).with_name("tiers")
 NAME: Final = "demo"
 SYSTEM: Final = "tierwright-system"
 MODEL: Final = "meta/llama-3.1-8b"
 SPEEDS: Final = ("fast", "standard")
-OPERATOR_IMAGE: Final = "localhost/tierwright/operator:dev"
-ENGINE_IMAGE: Final = "localhost/tierwright/engine-sim:dev"
 PORT: Final = 8000
 
 
@@ -52,14 +50,14 @@ def run(console: Console, keep: bool, picture: Path | None) -> None:
     _require_place()
     shown = Picture()
     with console.step("Build the operator's and the engine simulator's image"):
-        images = _build_images(console)
+        images = build_images(console.say)
         prune.prune(console.say)
     with _cluster(console, keep) as running:
         tools = Tools(running.kubectl, running.helm, running.kubeconfig, NAME)
         with console.step("Install Tierwright with Helm, as a user would"):
             for image in images:
                 load_image(image, running.run_dir)
-            _install(tools)
+            install(tools, SYSTEM)
             console.say(tools.kubectl("--namespace", SYSTEM, "get", "deployments"))
         with console.step(f"Apply two tiers of {MODEL} and wait until both are Ready"):
             tools.kubectl("create", "namespace", NAME)
@@ -156,15 +154,6 @@ def _require_place() -> None:
     slot.require_free(own=paths.run_dir(NAME))
 
 
-def _build_images(console: Console) -> list[Image]:
-    return [
-        build_image(OPERATOR_IMAGE, ROOT, target="operator", progress=console.say),
-        build_image(
-            ENGINE_IMAGE, ROOT, dockerfile=ROOT / "dev" / "engine_sim" / "Dockerfile", progress=console.say
-        ),
-    ]
-
-
 @contextmanager
 def _cluster(console: Console, keep: bool) -> Iterator[clusters.Cluster]:
     with console.step("Start a Kubernetes with the pools fast and standard"):
@@ -179,15 +168,6 @@ def _cluster(console: Console, keep: bool) -> Iterator[clusters.Cluster]:
     if not keep:
         with console.step("Clean up"):
             clusters.down(NAME)
-
-
-def _install(tools: Tools) -> None:
-    repository, _, tag = OPERATOR_IMAGE.rpartition(":")
-    tools.helm(
-        *("install", "tierwright", str(ROOT / "charts" / "tierwright")),
-        *("--namespace", SYSTEM, "--create-namespace", "--wait", "--timeout", "180s"),
-        *("--set", f"image.repository={repository},image.tag={tag}"),
-    )
 
 
 def _measure(tools: Tools, speed: str) -> chat.Speed:

@@ -43,10 +43,10 @@ def real_cluster(real_nodes_possible: None) -> Iterator[RealCluster]:
     TIERWRIGHT_TEST_REAL_CLUSTER names a running one to use instead.
     """
     if name := os.environ.get("TIERWRIGHT_TEST_REAL_CLUSTER"):
-        yield _known(clusters.attach(name))
+        yield RealCluster.of(clusters.attach(name))
         return
     with real_nodes(f"e2e-{os.getpid()}") as running:
-        yield _known(running)
+        yield RealCluster.of(running)
 
 
 @pytest.fixture(scope="session")
@@ -72,12 +72,6 @@ def k8s(real_cluster: RealCluster) -> Iterator[Kubernetes]:
 def serving(installation: Installation) -> Iterator[Kubernetes]:
     """The administrator in a namespace for all tiers of a test module, so that they can start side by side."""
     yield from _namespace(installation.cluster)
-
-
-def _known(running: clusters.Cluster) -> RealCluster:
-    cluster = RealCluster(running.run_dir, running.kubeconfig, running.kubectl)
-    cluster.load_probe()
-    return cluster
 
 
 def _namespace(cluster: RealCluster) -> Iterator[Kubernetes]:

@@ -1,22 +1,20 @@
 """Tierwright on a cluster with real nodes: images, the chart installed by helm, tiers that run the engine simulator."""
 
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from dev.cluster import cluster as clusters
-from dev.cluster.images.image import build_image, load_image
+from dev.cluster.images.image import load_image
+from dev.demo.install import ENGINE_IMAGE, build_images, install, uninstall
 from dev.demo.kubectl import Tools
 from tests.e2e.real_cluster import RealCluster
 from tests.support.kubernetes import Kubernetes
 from tests.support.waiting import eventually
 
-ROOT: Final = Path(__file__).resolve().parents[2]
-OPERATOR_IMAGE: Final = "localhost/tierwright/operator:dev"
-ENGINE_IMAGE: Final = "localhost/tierwright/engine-sim:dev"
 SYSTEM: Final = "tierwright-system"
 OPERATOR_USER: Final = f"system:serviceaccount:{SYSTEM}:tierwright-operator"
 ENGINE_PORT: Final = 8000
@@ -43,10 +41,7 @@ class Installation:
 
 def images_in_nodes(cluster: RealCluster) -> None:
     """Build the project's own images unless they are built, and import them into every node."""
-    for image in (
-        build_image(OPERATOR_IMAGE, ROOT, target="operator"),
-        build_image(ENGINE_IMAGE, ROOT, dockerfile=ROOT / "dev/engine_sim/Dockerfile"),
-    ):
+    for image in build_images():
         load_image(image, cluster.run_dir)
 
 
@@ -55,16 +50,11 @@ def installed(cluster: RealCluster) -> Iterator[Installation]:
     """Tierwright installed by helm, and uninstalled when the context ends."""
     found = Installation(cluster, clusters.attach(cluster.run_dir.name).helm)
     tools = found.tools(SYSTEM)
-    repository, _, tag = OPERATOR_IMAGE.rpartition(":")
-    tools.helm(
-        *("upgrade", "--install", "tierwright", str(ROOT / "charts" / "tierwright")),
-        *("--namespace", SYSTEM, "--create-namespace", "--wait", "--timeout", "180s"),
-        *("--set", f"image.repository={repository},image.tag={tag}"),
-    )
+    install(tools, SYSTEM)
     try:
         yield found
     finally:
-        tools.helm("uninstall", "tierwright", "--namespace", SYSTEM, "--ignore-not-found", "--wait")
+        uninstall(tools, SYSTEM)
 
 
 def tier(name: str, *, env: Mapping[str, str] | None = None, **fields: Any) -> Object:
@@ -151,6 +141,12 @@ def argument(pod: Object, name: str) -> str:
     """The value of an argument of the pod's engine; ValueError when it has none of that name."""
     words: list[str] = pod["spec"]["containers"][0]["args"]
     return words[words.index(name) + 1]
+
+
+def applied(k8s: Kubernetes, tiers: Iterable[Object]) -> None:
+    """Apply all of a module's tiers at once, so that they start side by side."""
+    for each in tiers:
+        k8s.apply(each)
 
 
 class Readiness:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dev.cluster.cluster import Cluster
 from dev.cluster.images.image import build_image, load_image
 from tests.support.kubernetes import Kubernetes
 from tests.support.waiting import eventually
@@ -22,6 +23,13 @@ class RealCluster:
     run_dir: Path
     kubeconfig: Path
     kubectl_program: Path
+
+    @classmethod
+    def of(cls, running: Cluster) -> "RealCluster":
+        """A running cluster of dev.cluster, once its nodes know the probe image."""
+        cluster = cls(running.run_dir, running.kubeconfig, running.kubectl)
+        cluster.load_probe()
+        return cluster
 
     @property
     def probe_context(self) -> Path:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from dev.cluster import cluster as clusters
-from tests.e2e.installation import ENGINE_IMAGE, OPERATOR_IMAGE
+from dev.demo.install import ENGINE_IMAGE, OPERATOR_IMAGE
 from tests.e2e.real_cluster import RealCluster, probe_pod
 from tests.support.documents import ROOT, blocks, run_story, stories
 from tests.support.kubernetes import Kubernetes

@@ -20,8 +20,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 def made_busy(running: clusters.Cluster) -> RealCluster:
     """Give the nodes of a fresh cluster a pod each, one with a volume."""
-    cluster = RealCluster(running.run_dir, running.kubeconfig, running.kubectl)
-    cluster.load_probe()
+    cluster = RealCluster.of(running)
     k8s = Kubernetes(cluster.kubeconfig)
     k8s.create(claim("data", "standard", "ReadWriteOnce"))
     k8s.create(probe_pod("fast", "fast", volumes={"data": "/data"}))

@@ -10,6 +10,7 @@ from tests.e2e.installation import (
     SYSTEM,
     Installation,
     Object,
+    applied,
     argument,
     engine,
     pods,
@@ -61,8 +62,7 @@ ROLLS = tier("rolls", env={"START_SECONDS": "3"}, replicas=2)
 @pytest.fixture(scope="module", autouse=True)
 def tiers(serving: Kubernetes) -> None:
     """All tiers of this module, on their way."""
-    for each in (CACHED, GROWS, BIG, SETTLED, ROLLS):
-        serving.apply(each)
+    applied(serving, (CACHED, GROWS, BIG, SETTLED, ROLLS))
 
 
 def claim_of(k8s: Kubernetes, name: str) -> Object:

@@ -12,6 +12,7 @@ from tests.e2e.installation import (
     SYSTEM,
     Installation,
     Object,
+    applied,
     argument,
     engine,
     pods,
@@ -51,8 +52,7 @@ TIERS = [
 @pytest.fixture(scope="module", autouse=True)
 def tiers(serving: Kubernetes) -> None:
     """All tiers of this module, serving."""
-    for each in TIERS:
-        serving.apply(each)
+    applied(serving, TIERS)
     for each in TIERS:
         serves(serving, each["metadata"]["name"])
 

@@ -8,6 +8,7 @@ import pytest
 from tests.e2e.installation import (
     Installation,
     Readiness,
+    applied,
     engine,
     patched_engine,
     pods,
@@ -60,8 +61,7 @@ def readiness(
     """All tiers of this module at once, and a watch of what their Ready conditions have been."""
     watch = Readiness(installation, serving.namespace, tmp_path_factory.mktemp("watch") / "ready")
     try:
-        for each in TIERS:
-            serving.apply(each)
+        applied(serving, TIERS)
         yield watch
     finally:
         watch.stop()
