@@ -8,7 +8,7 @@ from tierwright_worker.engine.policies.breakpoints import LONG_SECONDS, MOST_BRE
 from tierwright_worker.server.asked import Asked, Conversation, Mark
 from tierwright_worker.server.errors import bad_request
 from tierwright_worker.server.fields import Fields
-from tierwright_worker.server.openai_requests import sampling
+from tierwright_worker.server.openai_requests import sampling, tool_names
 
 LIFETIMES = {"5m": SHORT_SECONDS, "1h": LONG_SECONDS}
 TOOLS = -1
@@ -21,14 +21,18 @@ def messages_request(body: Mapping[str, Any]) -> Asked:
     if limit is None:
         raise bad_request("max_tokens is required", "max_tokens")
     metadata = fields.object("metadata")
+    read = conversation(body)
+    one = fields.object("tool_choice").flag("disable_parallel_tool_use")
     return Asked(
         model=fields.text("model"),
-        prompts=(conversation(body),),
+        prompts=(read,),
         params=sampling(fields, limit, None),
         max_tokens=limit,
         stop=fields.texts("stop_sequences"),
         stream=fields.flag("stream"),
         tenant=fields.text("cache_salt", "") or metadata.text("user_id", ""),
+        tool_names=tool_names(read.tools),
+        most_calls=1 if one else None,
         cut_to_context=True,
         automatic_cache=False,
     )

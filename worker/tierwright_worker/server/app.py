@@ -30,8 +30,8 @@ from tierwright_worker.server.metrics import EngineMetrics
 from tierwright_worker.server.openai_answers import OpenAiAnswers
 from tierwright_worker.server.prompting import ReadPrompt, read_prompt
 from tierwright_worker.server.replies import BEGAN, REQUEST_ID, AnthropicReply, OpenAiReply, Reply
+from tierwright_worker.server.vocabulary import Vocabulary
 from tierwright_worker.tokenizer.text import TextCodec
-from tierwright_worker.tokenizer.token_bytes import token_bytes
 
 UNCOUNTED = frozenset({"/metrics", "/health", "/load", "/ping", "/version"})
 OPEN_PATHS = UNCOUNTED
@@ -62,7 +62,8 @@ class Server:
         self.settings = settings
         self.draining = False
         self._codec = codec
-        self._table = token_bytes(codec.tokenizer)
+        self._vocabulary = Vocabulary(codec)
+        self._table = self._vocabulary.table
         self._engine: Engine | None = None
         self._metrics: EngineMetrics | None = None
         self._running: set[Generation] = set()
@@ -297,7 +298,7 @@ class Server:
         prompts = await self._read(asked.prompts)
         # Reading took its time: what was true before may be so no more.
         self._check_alive()
-        choices = choices_of(asked, prompts, engine, self._table, uuid.uuid4().hex)
+        choices = choices_of(asked, prompts, engine, self._vocabulary, uuid.uuid4().hex)
         generation = Generation(engine, choices, metrics)
         try:
             with generation:

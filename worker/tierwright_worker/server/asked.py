@@ -49,6 +49,7 @@ class RawPrompt:
 class Asked:
     """A request. `params` lacks what is known only later: max_tokens where `max_tokens` is None, and a drawn seed.
 
+    `tool_names`: tools that may be called; `most_calls`: calls in one answer at most, None = any number.
     `cut_to_context`: a max_tokens beyond the context is cut instead of refused. `automatic_cache`: all full pages are
     cached, not only those up to the conversation's marks.
     """
@@ -67,5 +68,7 @@ class Asked:
     echo: bool = False
     tenant: str = ""
     priority: int = 0
+    tool_names: frozenset[str] = frozenset()
+    most_calls: int | None = None
     cut_to_context: bool = False
     automatic_cache: bool = True

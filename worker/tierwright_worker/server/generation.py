@@ -11,10 +11,12 @@ from tierwright_worker.engine.interface import FinishReason, RequestId, Sampling
 from tierwright_worker.engine.policies.breakpoints import CacheUsage
 from tierwright_worker.engine.policies.detokenizer import IncrementalDecoder
 from tierwright_worker.engine.policies.stop_strings import StopMatcher
+from tierwright_worker.engine.policies.tool_calls import ToolCallReader
 from tierwright_worker.engine.service import Beginning, Engine, EngineRequest, Progress
 from tierwright_worker.server.asked import Asked
 from tierwright_worker.server.errors import ApiError, bad_request
 from tierwright_worker.server.prompting import ReadPrompt
+from tierwright_worker.server.vocabulary import Vocabulary
 
 NOTHING_CACHED = CacheUsage(0, 0, 0, 0)
 
@@ -29,10 +31,20 @@ class ShownToken:
 
 
 @dataclass(frozen=True)
+class MadeCall:
+    """A call of a tool. `place` counts the calls of an answer; `id` is unique, and in the form that the template takes."""
+
+    place: int
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True)
 class Delta:
     """What one step added to one choice. `stop`: the stop string or stop token that ended it.
 
-    `cut`: the answer was ended by the context, not by its own max_tokens.
+    `cut`: the answer was ended by the context, not by its own max_tokens. `calls` come behind `text`.
     """
 
     choice: int
@@ -43,6 +55,7 @@ class Delta:
     finish: FinishReason | None = None
     stop: str | int | None = None
     cut: bool = False
+    calls: tuple[MadeCall, ...] = ()
 
 
 class GenerationFailedError(Exception):
@@ -53,7 +66,7 @@ class Choice:
     """One answer while it grows: its text so far decoded, what may begin a stop string held back."""
 
     def __init__(
-        self, index: int, prompt: ReadPrompt, request: EngineRequest, asked: Asked, table: Sequence[bytes]
+        self, index: int, prompt: ReadPrompt, request: EngineRequest, asked: Asked, vocabulary: Vocabulary
     ) -> None:
         self.index = index
         self.prompt = prompt
@@ -65,7 +78,9 @@ class Choice:
         self.bent = 0
         self.siblings = asked.n
         self.finish: FinishReason | None = None
-        self._table = table
+        self.calls = 0
+        self._reader, self._ids = vocabulary.reader(asked), vocabulary.call_id
+        table = vocabulary.shown(asked)
         self._cut = asked.max_tokens is None or request.params.max_tokens < asked.max_tokens
         self._decoder = IncrementalDecoder(lambda token: table[token] if token < len(table) else b"")
         self._matcher = StopMatcher(asked.stop, asked.include_stop)
@@ -79,6 +94,7 @@ class Choice:
         """Add a step's tokens; those behind the end of a stop string are not part of the answer."""
         self.begun = self.begun or progress.begun
         text, shown = "", []
+        calls: list[MadeCall] = []
         stop: str | int | None = progress.ended_by
         finish = progress.finish
         for place, token in enumerate(progress.tokens):
@@ -94,6 +110,8 @@ class Choice:
         if finish is not None and not isinstance(stop, str):
             released = self._matcher.push(self._decoder.flush())
             text += released.text + self._matcher.flush()
+        if self._reader is not None:
+            text, calls = self._read(self._reader, text, ended=finish is not None)
         if self.generated == 0:
             self.first_token = progress.at
         self.generated += len(shown)
@@ -112,7 +130,24 @@ class Choice:
             finish,
             stop if asked_for and finish is FinishReason.STOP else None,
             cut,
+            tuple(calls),
         )
+
+    def _read(self, reader: ToolCallReader, text: str, *, ended: bool) -> tuple[str, list[MadeCall]]:
+        """The text that is shown, and the calls, each with its id."""
+        found = reader.push(text) + (reader.flush() if ended else [])
+        made = []
+        for call in (call for read in found for call in read.calls):
+            made.append(
+                MadeCall(
+                    self.calls,
+                    call.id or self._ids(f"{self.request.id}-{self.calls}"),
+                    call.name,
+                    call.arguments,
+                )
+            )
+            self.calls += 1
+        return "".join(read.text for read in found), made
 
 
 class Record(Protocol):
@@ -201,7 +236,7 @@ class RejectedError(ApiError):
 
 
 def choices_of(
-    asked: Asked, prompts: Sequence[ReadPrompt], engine: Engine, table: Sequence[bytes], request_id: str
+    asked: Asked, prompts: Sequence[ReadPrompt], engine: Engine, vocabulary: Vocabulary, request_id: str
 ) -> list[Choice]:
     """The sequences that a request needs: n for each prompt, in that order. ApiError 400 where one does not fit."""
     first_seed = secrets.randbits(63) if asked.seed is None else asked.seed
@@ -218,7 +253,7 @@ def choices_of(
                 priority=asked.priority,
                 breakpoints=None if asked.automatic_cache else prompt.breakpoints,
             )
-            choices.append(Choice(index, prompt, request, asked, table))
+            choices.append(Choice(index, prompt, request, asked, vocabulary))
     return choices
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import orjson
 
+from tierwright_worker.engine.interface import FinishReason
 from tierwright_worker.server.asked import Asked
-from tierwright_worker.server.generation import Choice, Delta, ShownToken
+from tierwright_worker.server.generation import Choice, Delta, MadeCall, ShownToken
 
 DONE = b"data: [DONE]\n\n"
 
@@ -23,12 +24,14 @@ class ChoiceText:
 
     text: str = ""
     tokens: list[ShownToken] = field(default_factory=list)
+    calls: list[MadeCall] = field(default_factory=list)
     last: Delta | None = None
 
     def add(self, delta: Delta) -> None:
         """Take a delta in."""
         self.text += delta.text
         self.tokens += delta.tokens
+        self.calls += delta.calls
         self.last = delta
 
 
@@ -57,14 +60,14 @@ class OpenAiAnswers:
             return self._chunk({"index": choice.index, "delta": {"role": "assistant", "content": ""}})
         return self._chunk({"index": choice.index, "text": choice.prompt.text}) if self.asked.echo else None
 
-    def chunk(self, delta: Delta, offset: int) -> dict[str, Any]:
+    def chunk(self, choice: Choice, delta: Delta, offset: int) -> dict[str, Any]:
         """New text of a choice; `offset` is how many characters of it came before."""
         entry: dict[str, Any] = {"index": delta.choice}
-        entry |= {"delta": {"content": delta.text}} if self.chat else {"text": delta.text}
+        entry |= {"delta": _delta(delta)} if self.chat else {"text": delta.text}
         if self.asked.params.logprobs is not None:
             entry["logprobs"] = self._logprobs(delta.tokens, offset)
         if delta.finish is not None:
-            entry |= {"finish_reason": str(delta.finish), "stop_reason": delta.stop}
+            entry |= {"finish_reason": _finish(choice), "stop_reason": delta.stop}
         return self._chunk(entry)
 
     def usage_chunk(self, choices: Sequence[Choice]) -> dict[str, Any]:
@@ -109,9 +112,12 @@ class OpenAiAnswers:
         entry: dict[str, Any] = {"index": choice.index, "logprobs": None}
         if self.asked.params.logprobs is not None:
             entry["logprobs"] = self._logprobs(text.tokens, 0)
-        entry |= {"finish_reason": str(choice.finish), "stop_reason": text.last.stop if text.last else None}
+        entry |= {"finish_reason": _finish(choice), "stop_reason": text.last.stop if text.last else None}
         if self.chat:
-            return entry | {"message": {"role": "assistant", "content": text.text, "refusal": None}}
+            message: dict[str, Any] = {"role": "assistant", "content": text.text, "refusal": None}
+            if text.calls:
+                message |= {"content": text.text or None, "tool_calls": [_call(call) for call in text.calls]}
+            return entry | {"message": message}
         return entry | {"text": choice.prompt.text + text.text if self.asked.echo else text.text}
 
     def _logprobs(self, tokens: Sequence[ShownToken], offset: int) -> dict[str, Any]:
@@ -151,6 +157,23 @@ class OpenAiAnswers:
 
     def _bytes(self, token: int) -> bytes:
         return self.token_text[token] if token < len(self.token_text) else b""
+
+
+def _delta(delta: Delta) -> dict[str, Any]:
+    """The text and the calls of a step; a call comes whole, with its place among the answer's calls."""
+    if not delta.calls:
+        return {"content": delta.text}
+    calls = [{"index": call.place, **_call(call)} for call in delta.calls]
+    return {"content": delta.text or None, "tool_calls": calls}
+
+
+def _call(call: MadeCall) -> dict[str, Any]:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+
+
+def _finish(choice: Choice) -> str:
+    """Why an answer ended; a turn that ended with calls waits for their results."""
+    return "tool_calls" if choice.calls and choice.finish is FinishReason.STOP else str(choice.finish)
 
 
 def _finite(logprob: float) -> float:

@@ -1,6 +1,7 @@
 """Reads bodies of OpenAI's chat completions and completions, with vLLM's additions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -24,6 +25,8 @@ NOT_SUPPORTED = (
     "best_of",
     "suffix",
     "audio",
+    "functions",
+    "function_call",
 )
 
 
@@ -37,7 +40,15 @@ def chat_request(body: Mapping[str, Any]) -> Asked:
     wanted = fields.flag("logprobs")
     if alternatives and not wanted:
         raise bad_request("top_logprobs needs logprobs: true", "top_logprobs")
-    return _asked(fields, (conversation(body),), limit, alternatives if wanted else None)
+    read = conversation(body)
+    asked = _asked(fields, (read,), limit, alternatives if wanted else None)
+    one = fields.has("parallel_tool_calls") and not fields.flag("parallel_tool_calls")
+    return replace(asked, tool_names=tool_names(read.tools), most_calls=1 if one else None)
+
+
+def tool_names(tools: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """The names of tools in OpenAI's shape."""
+    return frozenset(str(tool["function"]["name"]) for tool in tools)
 
 
 def completion_request(body: Mapping[str, Any]) -> Asked:
@@ -63,7 +74,8 @@ def conversation(body: Mapping[str, Any]) -> Conversation:
         raise bad_request(
             "tool_choice must be none or auto: no answer can be forced to be a call", "tool_choice"
         )
-    tools = () if choice == "none" else tuple(dict(tool.document) for tool in fields.objects("tools"))
+    given_tools = tuple(_tool(tool) for tool in fields.objects("tools"))
+    tools = () if choice == "none" else given_tools
     return Conversation(
         messages=tuple(_message(message) for message in given),
         tools=tools,
@@ -127,6 +139,15 @@ def _asked(
         tenant=fields.text("cache_salt", ""),
         priority=fields.integer("priority", 0, at_least=-(2**31)),
     )
+
+
+def _tool(tool: Fields) -> Mapping[str, Any]:
+    """A tool as it stands, once it has what every template and every call needs."""
+    kind = tool.text("type", "function")
+    if kind != "function":
+        raise bad_request(f"{tool.path('type')} must be function, got {kind!r}", tool.path("type"))
+    tool.object("function").text("name")
+    return dict(tool.document)
 
 
 def _message(message: Fields) -> Mapping[str, Any]:

@@ -53,6 +53,8 @@ def render(prompt: Conversation, codec: TextCodec) -> str:
     """The text that the template makes of a conversation."""
     if codec.chat_template is None:
         raise bad_request("the model has no chat template; use /v1/completions with a prompt")
+    if prompt.tools and not codec.chat_template.knows_tools:
+        raise bad_request("the model's chat template knows no tools, so it would never see them", "tools")
     if prompt.continue_final and prompt.messages[-1]["role"] != "assistant":
         raise bad_request(
             "continue_final_message needs a last message of role assistant", "continue_final_message"

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 from aiohttp import web
 
 from tierwright_worker.server import anthropic_answers, openai_answers
-from tierwright_worker.server.anthropic_answers import AnthropicAnswers
+from tierwright_worker.server.anthropic_answers import AnthropicAnswers, Blocks
 from tierwright_worker.server.errors import ApiError
 from tierwright_worker.server.generation import Delta, Generation, GenerationFailedError
 from tierwright_worker.server.openai_answers import ChoiceText, OpenAiAnswers
@@ -60,8 +60,13 @@ class OpenAiReply:
                 if delta.begun is not None:
                     events += [answers.opening(choice)]
                 # Inside a character or a possible stop string there is nothing to show.
-                if delta.text or delta.finish is not None or answers.asked.params.logprobs is not None:
-                    chunk = answers.chunk(delta, offsets[delta.choice])
+                if (
+                    delta.text
+                    or delta.calls
+                    or delta.finish is not None
+                    or answers.asked.params.logprobs is not None
+                ):
+                    chunk = answers.chunk(choice, delta, offsets[delta.choice])
                     if answers.asked.continuous_usage:
                         chunk["usage"] = answers.usage(generation.choices)
                     events.append(chunk)
@@ -87,33 +92,32 @@ class AnthropicReply:
 
     async def whole(self, generation: Generation) -> dict[str, Any]:
         """One message."""
-        text = ChoiceText()
         try:
-            async for delta in generation.deltas():
-                text.add(delta)
+            deltas = [delta async for delta in generation.deltas()]
         except GenerationFailedError as error:
             raise _given_up(generation, error) from None
-        return self._answers.whole(generation.choices[0], text.text, _last(text.last))
+        _last(deltas[-1] if deltas else None)
+        return self._answers.whole(generation.choices[0], deltas)
 
     async def stream(self, request: web.Request, generation: Generation) -> web.StreamResponse:
         """Events in the order of Anthropic's API, from message_start to message_stop."""
         response = web.StreamResponse(headers=STREAM_HEADERS)
         choice = generation.choices[0]
+        blocks = Blocks()
         last: Delta | None = None
         try:
             async for delta in generation.deltas():
                 last = delta
                 events = []
                 if delta.begun is not None:
-                    events += self._answers.opening(choice)
-                if delta.text:
-                    events.append(self._answers.text(delta))
+                    events.append(self._answers.opening(choice))
+                events += blocks.add(delta)
                 await _send(request, response, b"".join(anthropic_answers.event(item) for item in events))
         except GenerationFailedError as error:
             failed = _given_up(generation, error)
             body = failed.anthropic_body(request[REQUEST_ID])
             return await _cut(request, response, anthropic_answers.event(body), failed)
-        closing = self._answers.closing(choice, _last(last))
+        closing = [*blocks.end(), *self._answers.closing(choice, _last(last))]
         await _send(request, response, b"".join(anthropic_answers.event(item) for item in closing))
         await response.write_eof()
         return response

@@ -62,6 +62,12 @@ class ChatTemplate:
         except (TemplateSyntaxError, RecursionError) as error:
             raise CorruptModelError(f"the model's chat template is not valid: {error}") from error
         self._named_tokens = dict(named_tokens)
+        self.source = source
+
+    @property
+    def knows_tools(self) -> bool:
+        """Whether tools reach the prompt at all."""
+        return "tools" in self.source
 
     def render(
         self,
