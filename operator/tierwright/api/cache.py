@@ -21,8 +21,13 @@ class WeightsCache(ApiModel):
     """How the volume may be mounted; several replicas share it only with ReadWriteMany."""
     sharing: Sharing = "Shared"
     """Shared: one volume for all replicas. PerReplica: a volume that lives and dies with each pod."""
-    reclaim_policy: ReclaimPolicy = "Retain"
-    """Of a shared volume. Retain: outlives the tier, is adopted by a tier of the same name. Delete: goes with the tier."""
+    reclaim_policy: ReclaimPolicy | None = None
+    """Of a shared volume. Retain (the default): outlives the tier, is adopted by a tier of the same name. Delete: goes with the tier."""
+
+    @property
+    def retained(self) -> bool:
+        """Whether the volume outlives the tier."""
+        return self.sharing == "Shared" and self.reclaim_policy != "Delete"
 
 
 class CompileCache(ApiModel):
@@ -36,8 +41,13 @@ class CompileCache(ApiModel):
     """How the volume may be mounted; several replicas share it only with ReadWriteMany."""
     sharing: Sharing = "PerReplica"
     """PerReplica: a volume that lives and dies with each pod. Shared: one volume for all replicas."""
-    reclaim_policy: ReclaimPolicy = "Delete"
-    """Of a shared volume. Retain: outlives the tier, is adopted by a tier of the same name. Delete: goes with the tier."""
+    reclaim_policy: ReclaimPolicy | None = None
+    """Of a shared volume. Delete (the default): goes with the tier. Retain: outlives the tier, is adopted by a tier of the same name."""
+
+    @property
+    def retained(self) -> bool:
+        """Whether the volume outlives the tier."""
+        return self.sharing == "Shared" and self.reclaim_policy == "Retain"
 
 
 class CacheSpec(ApiModel):

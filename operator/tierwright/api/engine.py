@@ -87,11 +87,11 @@ class JaxOptions(ApiModel):
     """Settings of the JAX engine; only for engine.type jax."""
 
     length_buckets: Annotated[
-        list[Annotated[int, Field(ge=16, le=1_048_576)]], Field(max_length=16), ListSet()
+        list[Annotated[int, Field(ge=128, le=1_048_576)]], Field(max_length=16), ListSet()
     ] = []
-    """Context lengths, in tokens, that get an executable of their own."""
+    """Context lengths, in tokens and multiples of 128, that get an executable of their own. The longest holds maxModelLen."""
     prefill_buckets: Annotated[
-        list[Annotated[int, Field(ge=16, le=1_048_576)]], Field(max_length=16), ListSet()
+        list[Annotated[int, Field(ge=64, le=1_048_576)]], Field(max_length=16), ListSet()
     ] = []
     """Prompt chunk lengths, in tokens, that get an executable of their own."""
 

@@ -10,7 +10,7 @@ from tierwright.api.rules.sources import any_downloaded, is_downloaded
 from tierwright.api.scalars import duration_seconds, quantity_value
 from tierwright.api.tier import TierSpec
 
-# Upper bounds, in seconds, of the histogram buckets that vLLM 0.32 exposes on /metrics.
+# Upper bounds, in seconds, of the histogram buckets that vLLM 0.32 exposes on /metrics, and the JAX worker alike.
 TIME_TO_FIRST_TOKEN_BUCKETS: Final = (
     0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0,
     160.0, 640.0, 2560.0,
@@ -32,7 +32,7 @@ def tier_warnings(spec: TierSpec) -> tuple[str, ...]:
 
 def _objectives(spec: TierSpec) -> Sequence[str]:
     wanted = spec.scaling.objectives
-    if wanted is None or spec.engine.type is not EngineType.VLLM:
+    if wanted is None:
         return ()
     path = "spec.scaling.objectives"
     return (
@@ -64,6 +64,8 @@ def _speculation(spec: TierSpec) -> Sequence[str]:
     speculation, batch = spec.engine.speculation, spec.engine.batching.max_sequences
     if speculation is None or speculation.disable_above_batch_size is not None:
         return ()
+    if spec.engine.type is EngineType.JAX and batch is None:
+        return ()  # the worker's own is small
     if batch is not None and batch <= _LARGE_BATCH:
         return ()
     size = "the engine's own, often 256 or more," if batch is None else str(batch)
@@ -128,6 +130,20 @@ def _weights_fetched_by_each_pod(spec: TierSpec) -> Sequence[str]:
     return (f"{path}: each pod fetches the weights anew at each start; set cache.weights to keep them",)
 
 
+def _compiled_by_each_pod(spec: TierSpec) -> Sequence[str]:
+    cache = spec.cache.compile
+    if (
+        spec.engine.type is not EngineType.JAX
+        or spec.hardware.accelerator is Accelerator.CPU
+        or (cache is not None and cache.sharing == "Shared")
+    ):
+        return ()
+    return (
+        "spec.cache.compile: each new pod compiles all programs anew, which takes minutes on a device; use a volume "
+        "with sharing: Shared",
+    )
+
+
 def _not_pinned(spec: TierSpec) -> Sequence[str]:
     pool = spec.hardware.node_pool
     if spec.hardware.accelerator is Accelerator.CPU or pool.match_labels or pool.match_expressions:
@@ -160,6 +176,7 @@ _LOOKS: Final[tuple[Callable[[TierSpec], Sequence[str]], ...]] = (
     _moving_image,
     _moving_source,
     _weights_fetched_by_each_pod,
+    _compiled_by_each_pod,
     _not_pinned,
     _start_budget,
     _no_host_resources,

@@ -24,9 +24,7 @@ def persistent_volume_claim(tier: InferenceTier, purpose: str, cache: Cache) -> 
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": child_metadata(
-            tier, claim_name(tier, purpose, cache), owned=cache.reclaim_policy == "Delete"
-        ),
+        "metadata": child_metadata(tier, claim_name(tier, purpose, cache), owned=not cache.retained),
         "spec": _claim_spec(cache),
     }
 

@@ -65,8 +65,6 @@ def _environment(spec: TierSpec) -> dict[str, str]:
         case Accelerator.NEURON:
             return {
                 "NEURON_COMPILE_CACHE_URL": f"{CACHE_PATH}/neuron",
-                # A compilation that failed is kept in the cache too; without this each start would fail alike.
-                "NEURON_CC_FLAGS": "--retry_failed_compilation",
                 # Greedy text would change from run to run.
                 "NEURON_RT_STOCHASTIC_ROUNDING_EN": "0",
                 # The compiler does not take the default generator of JAX, threefry, in full.

@@ -14,14 +14,16 @@ WEIGHTS_CACHE: Final = f"{CACHE_PATH}/weights"
 COMPILE_CACHE: Final = f"{CACHE_PATH}/jax"
 NOT_YET: Final = frozenset(
     {
-        "--platform",
         "--kv-cache-dtype",
-        "--speculation-method",
-        "--speculative-model",
         "--dtype int8",
     }
 )
 """Arguments that the worker of this release does not know; what needs one of them is refused."""
+_PLATFORMS: Final[Mapping[Accelerator, str]] = {
+    Accelerator.CPU: "cpu",
+    Accelerator.NVIDIA: "cuda",
+    Accelerator.NEURON: "neuron",
+}
 _DTYPES: Final = ("float32", "bfloat16")
 _DEVICE_DTYPE: Final = "bfloat16"
 # On a CPU the worker computes in float32: there its results do not depend on the speed. Devices are made for bfloat16.
@@ -65,9 +67,7 @@ def _model(spec: TierSpec, request: EngineRequest) -> list[str]:
     """What decides the programs: model, shapes, number formats, parallelism."""
     engine = spec.engine
     args = ["--model", request.model_path, "--weights-cache", WEIGHTS_CACHE, "--compile-cache", COMPILE_CACHE]
-    if "--platform" not in NOT_YET:
-        platform = "cuda" if spec.hardware.accelerator is Accelerator.NVIDIA else spec.hardware.accelerator
-        args += ["--platform", platform]
+    args += ["--platform", _PLATFORMS[spec.hardware.accelerator]]
     args += _number_formats(spec)
     if engine.tensor_parallel > 1:
         args += _if_built("--tensor-parallel-size", str(engine.tensor_parallel), "tensorParallel")
@@ -81,7 +81,8 @@ def _model(spec: TierSpec, request: EngineRequest) -> list[str]:
             ("prefill", engine.jax.prefill_buckets),
         ):
             if buckets:
-                args += [f"--{name}-buckets", ",".join(map(str, buckets))]
+                # In order: a merge of two writers keeps the members of a set, and not their order.
+                args += [f"--{name}-buckets", ",".join(map(str, sorted(buckets)))]
     args += _prompt_cache(engine)
     if engine.speculation is not None:
         args += _speculation(engine.speculation, request.draft_path)
@@ -139,9 +140,7 @@ def _speculation(speculation: Speculation, draft_path: str | None) -> list[str]:
             "speculation.method",
             f"the JAX worker does not speculate by {speculation.method}; use NGram or DraftModel",
         )
-    args = ["--speculative-tokens", str(speculation.tokens)]
-    if "--speculation-method" not in NOT_YET:
-        args += ["--speculation-method", method]
+    args = ["--speculative-tokens", str(speculation.tokens), "--speculation-method", method]
     if speculation.method is not SpeculationMethod.DRAFT_MODEL:
         return args
     if draft_path is None:
@@ -149,7 +148,7 @@ def _speculation(speculation: Speculation, draft_path: str | None) -> list[str]:
             "spec.engine.speculation.draftModel",
             "method DraftModel needs draftModel.source: where its weights come from",
         )
-    return [*args, *_if_built("--speculative-model", draft_path, "speculation.method")]
+    return [*args, "--speculative-model", draft_path]
 
 
 def _refuse_what_the_worker_lacks(spec: TierSpec) -> None:

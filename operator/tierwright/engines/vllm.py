@@ -9,7 +9,7 @@ from tierwright.api.tier import TierSpec
 from tierwright.engines.engine import CACHE_PATH, EnginePlan, EngineRequest
 from tierwright.engines.images import version_from_image
 from tierwright.engines.vllm_arguments import vllm_arguments
-from tierwright.hardware.refusal import invalid, unsupported
+from tierwright.hardware.refusal import unsupported
 
 NEWEST: Final = "0.32.0"
 """The newest version of vLLM, and the one whose arguments are generated."""
@@ -31,7 +31,7 @@ def vllm_plan(spec: TierSpec, request: EngineRequest) -> EnginePlan:
     """How vLLM is started for the tier.
 
     Raises:
-        RefusedError: an accelerator or a field that is not built yet, or one that vLLM would drop.
+        RefusedError: an accelerator or a field that is not built yet.
     """
     accelerator = spec.hardware.accelerator
     if accelerator is Accelerator.NEURON:
@@ -39,7 +39,6 @@ def vllm_plan(spec: TierSpec, request: EngineRequest) -> EnginePlan:
             "spec.engine.type",
             "vllm on neuron is not supported yet; use type: jax with engine.image, or another accelerator",
         )
-    _refuse_what_vllm_would_drop(spec.engine)
     image, version = _image_and_version(spec, request)
     return EnginePlan(
         image=image,
@@ -51,16 +50,6 @@ def vllm_plan(spec: TierSpec, request: EngineRequest) -> EnginePlan:
         gid=GID,
         warnings=_warnings(version),
     )
-
-
-def _refuse_what_vllm_would_drop(engine: EngineSpec) -> None:
-    speculation = engine.speculation
-    if engine.data_parallel > 1 and speculation and speculation.disable_above_batch_size is not None:
-        raise invalid(
-            "spec.engine.speculation.disableAboveBatchSize",
-            "vllm cannot change the number of proposed tokens while it runs with dataParallel above 1; remove one "
-            "of them",
-        )
 
 
 def _for_device(spec: TierSpec) -> EngineSpec:

@@ -16,6 +16,39 @@ ENGINE: Final[tuple[Case, ...]] = (
         {"engine.speculation": {"method": "MTP", "tokens": 3, "draftModel": DRAFT}},
     ),
     Case("spec.engine.jax", "only engine.type jax", {"engine.jax": {"lengthBuckets": [128]}}),
+    Case(
+        "spec.engine.jax.lengthBuckets",
+        "attention is computed in blocks of 128",
+        {"engine.jax": {"lengthBuckets": [512, 1000]}},
+        "neuron",
+    ),
+    Case(
+        "spec.engine.jax.prefillBuckets",
+        "no prompt chunk fits",
+        {"engine.jax": {"lengthBuckets": [128, 256], "prefillBuckets": [512, 384]}},
+        "neuron",
+    ),
+    Case(
+        "spec.engine.jax.lengthBuckets",
+        "the longest bucket is shorter",
+        {"engine.jax": {"lengthBuckets": [128, 1024]}, "engine.maxModelLen": 1025},
+        "neuron",
+    ),
+    Case(
+        "spec.engine.jax.lengthBuckets",
+        "a bucket is longer than maxModelLen",
+        {"engine.jax": {"lengthBuckets": [1024, 1152]}, "engine.maxModelLen": 1024},
+        "neuron",
+    ),
+    Case(
+        "spec.engine.speculation.disableAboveBatchSize",
+        "vllm cannot change the number",
+        {
+            "engine.dataParallel": 2,
+            "hardware.count": 2,
+            "engine.speculation": {"method": "NGram", "tokens": 3, "disableAboveBatchSize": 8},
+        },
+    ),
     Case("spec.engine.promptCache.ttl", "vllm has no lifetime", {"engine.promptCache.ttl": "5m"}),
     Case("spec.engine.promptCache.ttl", "a lifetime of zero", {"engine.promptCache.ttl": "0s"}, "neuron"),
     Case(

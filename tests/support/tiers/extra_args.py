@@ -59,6 +59,9 @@ EXTRA_ARGS: Final[tuple[Case, ...]] = (
         "--spec_model x",
         "--spec-tokens=3",
         "--spec-anything",
+        "--speculative-tokens 4",
+        "--speculation-disable-above-batch 4",
+        "--speculation_method=ngram",
         "-sc {}",
         "-sc.method ngram",
     ),
@@ -69,7 +72,12 @@ EXTRA_ARGS: Final[tuple[Case, ...]] = (
         "--device-memory-utilization=0.5",
         "--gpu=1",
     ),
-    *_flag("--block-size", "--block-size 16", "--block_size=16"),
+    *_flag("--block-size", "--block-size 16", "--block_size=16", "--prompt-cache-page 64"),
+    *_flag("--prompt-cache-ttl", "--prompt-cache-ttl 60"),
+    *_flag("--length-buckets", "--length-buckets 128,256", "--length_b=128"),
+    *_flag("--prefill-buckets", "--prefill-buckets=64"),
+    *_flag("--platform", "--platform cpu"),
+    *_flag("--compile-cache", "--compile-cache /x", "--weights-cache=/x"),
     *_flag("--kv-offloading-size", "--kv-offloading-size 4", "--kv_offloading_s=4"),
     *_flag(
         "--enable-prefix-caching", "--enable-prefix-caching", "--no-enable-prefix-caching", "--enable_prefix"

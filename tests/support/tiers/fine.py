@@ -25,6 +25,28 @@ FINE: Final[tuple[Fine, ...]] = (
     Fine({"engine.speculation": {"method": "DraftModel", "tokens": 3, "draftModel": DRAFT}}),
     Fine({"engine.speculation": {"method": "NGram", "tokens": 3}}),
     Fine({"engine.promptCache.ttl": "5m", "engine.jax": {"prefillBuckets": [128, 512]}}, "neuron"),
+    Fine(
+        {
+            "engine.jax": {"lengthBuckets": [1152, 128], "prefillBuckets": [2048, 64]},
+            "engine.maxModelLen": 1025,
+        },
+        "neuron",
+    ),
+    Fine(
+        {"engine.jax": {"lengthBuckets": [1024], "prefillBuckets": [1024]}, "engine.maxModelLen": 1024},
+        "neuron",
+    ),
+    Fine(
+        {"engine.jax": {"lengthBuckets": [], "prefillBuckets": [4096]}, "engine.maxModelLen": 1024}, "neuron"
+    ),
+    Fine({"engine.jax": {"lengthBuckets": [4096]}}, "neuron"),
+    Fine(
+        {
+            "engine.dataParallel": 2,
+            "hardware.count": 2,
+            "engine.speculation": {"method": "NGram", "tokens": 3},
+        }
+    ),
     Fine({"engine.promptCache.scope": "Tenant"}),
     Fine({"engine.kvCache": {"dtype": "fp8", "blockSize": 32, "memoryFraction": "0.5"}}, "cpu"),
     Fine({"engine.kvCache": {"hostOffload": "64Gi"}, "hardware.resources.memory": "65Gi"}),
@@ -96,6 +118,7 @@ FINE: Final[tuple[Fine, ...]] = (
         {"cache.weights": {"size": "1Gi", "accessMode": "ReadWriteOncePod", "sharing": "PerReplica"}} | AUTO
     ),
     Fine({"cache.weights": SHARED} | AUTO),
+    Fine({"cache.compile": {"size": "1Gi", "sharing": "PerReplica", "reclaimPolicy": "Delete"}}),
     Fine({"cache.weights": SHARED | {"size": "11Gi"}}, before={"cache.weights": SHARED}),
     Fine({"cache.weights": SHARED | {"reclaimPolicy": "Delete"}}, before={"cache.weights": SHARED}),
     Fine({}, before={"cache.weights": SHARED | {"reclaimPolicy": "Delete"}}),

@@ -7,6 +7,20 @@ from tests.support.tiers.cases import AUTO, FALLBACK, REMOVE, SHARED, Case
 CACHE: Final[tuple[Case, ...]] = (
     Case("spec.cache.weights.size", "the volume is smaller", {"cache.weights": {"size": 200}}),
     Case("spec.cache.compile.size", "the volume is smaller", {"cache.compile": {"size": "1023Ki"}}),
+    *(
+        Case(
+            f"spec.cache.{name}.reclaimPolicy",
+            "a volume of each replica goes",
+            {f"cache.{name}": {"size": "1Gi", "sharing": "PerReplica", "reclaimPolicy": "Retain"}},
+        )
+        for name in ("weights", "compile")
+    ),
+    Case(
+        "spec.cache.weights",
+        "a retained volume keeps",
+        {},
+        before={"cache.weights": SHARED},
+    ),
     Case(
         "spec.cache.weights.accessMode",
         "replicas on several nodes",
@@ -27,7 +41,7 @@ CACHE: Final[tuple[Case, ...]] = (
             {f"cache.{name}": kept | {"storageClassName": "other"}},
             {f"cache.{name}": {key: value for key, value in kept.items() if key != "storageClassName"}},
             {f"cache.{name}": kept | {"accessMode": "ReadWriteOnce"}},
-            {f"cache.{name}": kept | {"sharing": "PerReplica"}},
+            {f"cache.{name}": kept | {"sharing": "PerReplica", "reclaimPolicy": "Delete"}},
         )
     ),
     *(

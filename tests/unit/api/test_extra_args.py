@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dev.engine_sim.cli import argument_table
+from tests.support.worker_flags import flags_of
 from tierwright.api.rules.extra_args import GROUPS, flag_name, sets
 
 TABLE = argument_table()
@@ -75,9 +76,23 @@ def test_no_spelling_of_an_owned_flag_gets_past_the_rules(
         assert not set_by([read, "1"]) & OWNED, argument
 
 
-def test_every_owned_flag_is_one_that_the_engine_knows() -> None:
-    known = {*NAMES, "--help", "-h"}
+def test_every_owned_flag_is_one_that_an_engine_knows() -> None:
+    known = {*NAMES, "--help", "-h", *flags_of("serve")}
     assert known >= OWNED, OWNED - known
+
+
+def test_every_flag_of_the_worker_that_a_field_sets_is_owned() -> None:
+    """A new flag of the worker is either set by a typed field, and refused here, or free on purpose."""
+    free = {name for name in flags_of("serve") if not refused(name)}
+    assert free == {
+        "--max-num-queued-reqs",
+        "--max-num-queued-tokens",
+        "--layered-entropy",
+        "--layered-share",
+        "--prompt-cache-device-pages",
+        "--prompt-cache-host-pages",
+        "--api-key",
+    }
 
 
 def test_every_other_flag_of_the_engine_is_free() -> None:

@@ -59,7 +59,7 @@ def test_there_are_samples_of_every_accelerator_and_engine() -> None:
         ({"model.source": True}, "spec.model.source", "is true; write hf://owner/repo@revision, s3://bucket/prefix, pvc://claim/path or file:///path"),
         ({"engine.env": [{"name": "A", "value": 3}]}, "spec.engine.env[0].value", "is 3; write text in quotes"),
         ({"engine.env": [{"name": "A", "value": ""}] * 2}, "spec.engine.env", "'A' stands here twice; keep one item for each name"),
-        ({"engine.jax.lengthBuckets": [64, 64]}, "spec.engine.jax.lengthBuckets", "64 stands here twice; keep one of them"),
+        ({"engine.jax.lengthBuckets": [128, 128]}, "spec.engine.jax.lengthBuckets", "128 stands here twice; keep one of them"),
     ],
 )  # fmt: skip
 def test_a_field_of_the_wrong_form_says_what_it_takes(

@@ -7,7 +7,7 @@ import pytest
 from tests.support.tiers.cases import load, sample_files, spec
 from tierwright.api.parse import parse_tier
 from tierwright.api.rules import RULES, TransitionRule, Violation, violations
-from tierwright.api.rules.env import DEFAULT_ENV, DEVICE_ENV, OPERATOR_ENV, TOKEN_ENV
+from tierwright.api.rules.env import DEVICE_ENV, OPERATOR_ENV, TOKEN_ENV
 from tierwright.api.rules.rule import Rule, nodes
 from tierwright.api.scaling import Cost
 from tierwright.api.tier import TierSpec
@@ -66,7 +66,7 @@ def test_every_variable_that_the_operator_sets_is_refused(path: Path) -> None:
         for variable in container.get("env", [])
     }
     assert "HOME" in names
-    assert names <= {*OPERATOR_ENV, *DEVICE_ENV, *TOKEN_ENV, *DEFAULT_ENV}
+    assert names <= {*OPERATOR_ENV, *DEVICE_ENV, *TOKEN_ENV}
 
 
 def test_the_variables_of_device_plugins_are_not_those_of_the_operator() -> None:

@@ -14,6 +14,7 @@ from tierwright.api.warnings import (
     tier_warnings,
 )
 
+SHARED = {"size": "1Gi", "accessMode": "ReadWriteMany", "sharing": "Shared"}
 PINNED = {"hardware.nodePool.matchLabels": {"pool": "a"}, "cache.weights": {"size": "1Gi"}}
 
 
@@ -54,6 +55,22 @@ def test_a_gpu_tier_is_warned_of(changes: dict[str, Any], words: str) -> None:
     assert found[0].startswith(words)
 
 
+def test_a_device_that_compiles_in_each_pod_is_warned_of() -> None:
+    """aws-neuron-sdk#1368, llm-d#2216: programs on a volume that no other pod sees are compiled at each start."""
+    (warning,) = warnings_of({}, "neuron")
+    assert warning.startswith("spec.cache.compile: each new pod compiles")
+    assert len(warnings_of({"cache.compile": {"size": "1Gi"}}, "neuron")) == 1
+    assert warnings_of({"cache.compile": SHARED}, "neuron") == []
+    assert not [words for words in warnings_of({"engine.type": "jax"}, "cpu") if "compile" in words]
+
+
+def test_the_workers_own_batch_is_small_enough_to_speculate() -> None:
+    speculating = {"engine.speculation": {"method": "NGram", "tokens": 3}, "engine.type": "jax"}
+    assert not [words for words in warnings_of(speculating, "cpu") if "speculation" in words]
+    large = speculating | {"engine.batching.maxSequences": 64}
+    assert [words for words in warnings_of(large, "cpu") if words.startswith("spec.engine.speculation")]
+
+
 @pytest.mark.parametrize(
     "pool",
     [
@@ -79,9 +96,9 @@ def test_the_small_neuron_host_is_warned_of(pool: dict[str, Any]) -> None:
         ({"engine.image": "r:5000/a:1"}, "gpu"),
         ({"engine.speculation": {"method": "NGram", "tokens": 3}, "engine.batching.maxSequences": 32}, "gpu"),
         ({"scaling.objectives": {"timeToFirstToken": "2.5s", "timePerOutputToken": "25ms"}}, "gpu"),
-        ({"scaling.objectives": {"timeToFirstToken": "300ms"}}, "neuron"),
+        ({"scaling.objectives": {"timeToFirstToken": "250ms"}, "cache.compile": SHARED}, "neuron"),
         ({"scaling.coldStart": "3m"}, "gpu"),
-        ({"hardware.nodePool": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}, "neuron"),
+        ({"hardware.nodePool": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}, "gpu"),
         ({"hardware.resources.cpu": 4}, "cpu"),
     ],
 )

@@ -118,17 +118,6 @@ def test_the_users_share_of_memory_is_stronger() -> None:
     assert flag(args, "--gpu-memory-utilization") == "0.4"
 
 
-def test_a_threshold_that_vllm_would_drop_is_refused() -> None:
-    speculation = {"method": "NGram", "tokens": 3, "disableAboveBatchSize": 8}
-    engine = {"dataParallel": 2, "speculation": speculation}
-    found = refusal("nvidia", engine=engine, hardware={"count": 2})
-    assert found.path == "spec.engine.speculation.disableAboveBatchSize"
-    assert found.reason is Reason.INVALID_SPEC
-    assert plan(engine={**engine, "dataParallel": 1}).args
-    del speculation["disableAboveBatchSize"]
-    assert plan(engine=engine, hardware={"count": 2}).args
-
-
 @pytest.mark.parametrize(
     ("image", "version"),
     [

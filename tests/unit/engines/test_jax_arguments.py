@@ -1,20 +1,17 @@
 """Every typed field becomes an argument that the worker's own parser takes, or is refused with its field."""
 
 import argparse
-import importlib.util
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.tier_bundles import flag, tier
+from tests.support.worker_flags import worker_parser
 from tierwright.api.conditions import Reason
 from tierwright.engines.catalog import engine_plan
 from tierwright.engines.engine import EnginePlan, EngineRequest
 from tierwright.hardware.refusal import Refusal, RefusedError
 
-FLAGS = Path(__file__).parents[3] / "worker" / "tierwright_worker" / "cli" / "flags.py"
 REQUEST = EngineRequest("/models/m", None, 300, 1800, None, None)
 ONE_CORE = {"resourceName": "aws.amazon.com/neuroncore"}
 DRAFT = {"method": "DraftModel", "tokens": 5, "draftModel": {"source": "hf://org/draft@main"}}
@@ -36,25 +33,16 @@ def value(name: str, accelerator: str = "cpu", draft: str | None = None, **engin
     return flag(list(plan(accelerator, draft, **engine).args), name)
 
 
-@pytest.fixture(scope="module")
-def worker_parser() -> argparse.ArgumentParser:
-    """The worker's own command line, read from its file alone: the worker needs JAX, this file does not."""
-    spec = importlib.util.spec_from_file_location("worker_flags", FLAGS)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["worker_flags"] = module
-    spec.loader.exec_module(module)
-    parser = module.parser()
-    assert isinstance(parser, argparse.ArgumentParser)
-    return parser
+@pytest.fixture(scope="module", name="worker_parser")
+def parser_of_the_worker() -> argparse.ArgumentParser:
+    return worker_parser()
 
 
 FULL: dict[str, Any] = {
     "dtype": "bfloat16",
     "maxModelLen": 4096,
     "batching": {"maxSequences": 4, "maxBatchedTokens": 512, "chunkedPrefill": True},
-    "speculation": {"method": "NGram", "tokens": 8, "disableAboveBatchSize": 2},
+    "speculation": {**DRAFT, "disableAboveBatchSize": 2},
     "kvCache": {"blockSize": 128},
     "promptCache": {"ttl": "1h30m"},
     "jax": {"lengthBuckets": [512, 4096], "prefillBuckets": [64, 256]},
@@ -66,14 +54,16 @@ def test_a_tier_with_every_field_becomes_a_command_line_of_the_worker(
     worker_parser: argparse.ArgumentParser,
 ) -> None:
     """A flag that the worker does not know would end each pod at once."""
-    options = worker_parser.parse_args(plan(**FULL).args)
+    options = worker_parser.parse_args(plan(draft="/models/draft", **FULL).args)
     assert options.command == "serve"
     assert str(options.model) == "/models/m"
     assert options.served_model_name == ["meta/llama-3.1-8b"]
     assert (str(options.weights_cache), str(options.compile_cache)) == ("/cache/weights", "/cache/jax")
     assert (options.dtype, options.max_model_len, options.max_num_seqs) == ("bfloat16", 4096, 4)
     assert options.max_num_batched_tokens == 512
-    assert (options.speculative_tokens, options.speculation_disable_above_batch) == (8, 2)
+    assert (options.speculative_tokens, options.speculation_disable_above_batch) == (5, 2)
+    assert (options.speculation_method, str(options.speculative_model)) == ("draft", "/models/draft")
+    assert options.platform == "cpu"
     assert (options.length_buckets, options.prefill_buckets) == ((512, 4096), (64, 256))
     assert (options.prompt_cache_page, options.prompt_cache_ttl) == (128, 5400.0)
     assert options.prompt_cache_host_pages == 4096
@@ -83,8 +73,8 @@ def test_a_tier_with_every_field_becomes_a_command_line_of_the_worker(
 def test_the_compile_run_is_told_all_that_programs_depend_on_and_nothing_of_the_server(
     worker_parser: argparse.ArgumentParser,
 ) -> None:
-    compiled = worker_parser.parse_args(plan(**FULL).compile_args)
-    served = worker_parser.parse_args(plan(**FULL).args)
+    compiled = worker_parser.parse_args(plan(draft="/models/draft", **FULL).compile_args)
+    served = worker_parser.parse_args(plan(draft="/models/draft", **FULL).args)
     assert compiled.command == "compile"
     told = {name: setting for name, setting in vars(compiled).items() if name != "command"}
     assert told == {name: getattr(served, name) for name in told}
@@ -100,6 +90,18 @@ def test_the_smallest_tier_starts_on_every_accelerator(
     options = worker_parser.parse_args(engine_plan(spec, REQUEST).args)
     assert options.length_buckets == ()
     assert options.dtype == ("float32" if accelerator == "cpu" else "bfloat16")
+    assert options.platform == ("cuda" if accelerator == "nvidia" else accelerator)
+
+
+def test_each_method_of_speculation_has_its_own_name_there() -> None:
+    assert value("--speculation-method", speculation={"method": "NGram", "tokens": 4}) == "ngram"
+    assert value("--speculative-model", speculation={"method": "NGram", "tokens": 4}) is None
+    assert value("--speculative-model", draft="/models/draft", speculation=DRAFT) == "/models/draft"
+
+
+def test_a_draft_model_without_weights_is_refused() -> None:
+    found = refusal(speculation=DRAFT)
+    assert (found.path, found.reason) == ("spec.engine.speculation.draftModel", Reason.INVALID_SPEC)
 
 
 def test_what_the_user_does_not_set_is_left_to_the_worker() -> None:

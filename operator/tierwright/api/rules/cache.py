@@ -62,8 +62,11 @@ def _can_be_mounted(name: str) -> AnyRule:
     )
 
 
-def _is_kept(cache: Volume | None) -> bool:
-    return cache is not None and cache.sharing == "Shared" and cache.reclaim_policy == "Retain"
+_RETAINED_CEL: Final = {
+    "weights": "(!has({volume}.reclaimPolicy) || {volume}.reclaimPolicy == 'Retain')",
+    "compile": "(has({volume}.reclaimPolicy) && {volume}.reclaimPolicy == 'Retain')",
+}
+"""Whether a shared volume outlives the tier; the two volumes differ in what they do by default."""
 
 
 def _stays_as_it_is(name: str) -> AnyRule:
@@ -73,7 +76,7 @@ def _stays_as_it_is(name: str) -> AnyRule:
         kept, now = volume(before, name), volume(after, name)
         return (
             kept is None
-            or not _is_kept(kept)
+            or not kept.retained
             or (
                 now is not None
                 and now.sharing == "Shared"
@@ -87,7 +90,8 @@ def _stays_as_it_is(name: str) -> AnyRule:
         at="spec",
         field=f"cache.{name}",
         cel=(
-            f"!({_has_cel(name, 'oldSelf')} && {old}.sharing == 'Shared' && {old}.reclaimPolicy == 'Retain') || "
+            f"!({_has_cel(name, 'oldSelf')} && {old}.sharing == 'Shared' && "
+            f"{_RETAINED_CEL[name].format(volume=old)}) || "
             f"({_has_cel(name)} && {new}.sharing == 'Shared' && {new}.accessMode == {old}.accessMode && "
             f"has({new}.storageClassName) == has({old}.storageClassName) && "
             f"(!has({new}.storageClassName) || {new}.storageClassName == {old}.storageClassName))"
@@ -134,8 +138,22 @@ def _has_room(name: str) -> AnyRule:
     )
 
 
+def _goes_with_the_pod(name: str) -> AnyRule:
+    return Rule[Volume](
+        at=f"spec.cache.{name}",
+        field="reclaimPolicy",
+        cel="self.sharing == 'Shared' || !has(self.reclaimPolicy) || self.reclaimPolicy == 'Delete'",
+        message=(
+            "a volume of each replica goes with its pod and cannot be retained; use sharing: Shared, or remove "
+            "reclaimPolicy"
+        ),
+        holds=lambda cache: cache.sharing == "Shared" or cache.reclaim_policy != "Retain",
+    )
+
+
 RULES: Final[tuple[AnyRule, ...]] = (
     *(_has_room(name) for name in _NAMES),
+    *(_goes_with_the_pod(name) for name in _NAMES),
     *(_can_be_mounted(name) for name in _NAMES),
     Rule[TierSpec](
         at="spec",

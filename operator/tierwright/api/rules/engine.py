@@ -9,8 +9,9 @@ from tierwright.api.rules.rule import AnyRule, Rule, quantity
 from tierwright.api.scalars import duration_seconds, quantity_value
 from tierwright.api.tier import TierSpec
 
-# Left to a condition of the tier, because a later release makes them legal without a change of the API: engine jax,
-# vllm on neuron, hosts above 1, MIG slices, promptCache.scope Tenant (needs the gateway to salt each request).
+# Left to a condition of the tier, because a later release makes them legal without a change of the API: what the JAX
+# worker does not do yet, vllm on neuron, hosts above 1, MIG slices, promptCache.scope Tenant (needs the gateway to salt
+# each request).
 
 _WITH_DRAFT: Final = (SpeculationMethod.DRAFT_MODEL, SpeculationMethod.EAGLE3)
 _CPU_KV_DTYPES: Final = ("auto", "fp8")
@@ -33,6 +34,15 @@ def _draft_given(speculation: Speculation) -> bool:
 
 def _draft_used(speculation: Speculation) -> bool:
     return speculation.method in _WITH_DRAFT or speculation.draft_model is None
+
+
+def _threshold_is_kept(engine: EngineSpec) -> bool:
+    return (
+        engine.type is not EngineType.VLLM
+        or engine.data_parallel == 1
+        or engine.speculation is None
+        or engine.speculation.disable_above_batch_size is None
+    )
 
 
 def _ttl_positive(cache: PromptCache) -> bool:
@@ -116,6 +126,13 @@ RULES: Final[tuple[AnyRule, ...]] = (
         "self.type == 'jax' || !has(self.jax)",
         "only engine.type jax has these settings; remove jax",
         lambda engine: engine.type is EngineType.JAX or engine.jax is None,
+    ),
+    _engine(
+        "speculation.disableAboveBatchSize",
+        "self.type != 'vllm' || self.dataParallel == 1 || !has(self.speculation) || "
+        "!has(self.speculation.disableAboveBatchSize)",
+        "vllm cannot change the number of proposed tokens while it runs with dataParallel above 1; remove one of them",
+        _threshold_is_kept,
     ),
     _engine(
         "promptCache.ttl",

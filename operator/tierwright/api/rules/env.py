@@ -31,8 +31,6 @@ OPERATOR_ENV: Final = (
     "XLA_PYTHON_CLIENT_MEM_FRACTION",
 )
 """Variables that the operator sets itself, on one accelerator or engine or another."""
-DEFAULT_ENV: Final = ("NEURON_CC_FLAGS",)
-"""Variables to which the operator gives a value that the user may replace."""
 DEVICE_ENV: Final = ("CUDA_VISIBLE_DEVICES", "NEURON_RT_VISIBLE_CORES", "NVIDIA_VISIBLE_DEVICES")
 """Variables by which the device plugin gives a pod its devices; set by hand they take those of other pods."""
 TOKEN_ENV: Final = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")

@@ -1,6 +1,6 @@
 """Rules on extraArgs: an argument that sets what a typed field or the operator sets is refused in every spelling.
 
-The engines take vLLM's command line. Its parser accepts `_` for `-`, an unambiguous beginning of a name, `--no-` before
+The JAX worker spells its arguments as vLLM does where it has the same. vLLM's parser accepts `_` for `-`, an unambiguous beginning of a name, `--no-` before
 a switch, `=value` glued to a name, a value glued to a one-letter form, and `.key` after the name of a JSON argument.
 """
 
@@ -64,11 +64,17 @@ GROUPS: Final = (
         "--spec-method",
         "--spec-model",
         "--spec-tokens",
-        stems=("--spec-", "--speculative-"),
+        "--speculation-method",
+        "--speculation-disable-above-batch",
+        stems=("--spec-", "--speculative-", "--speculation-"),
     ),
     _field("engine.kvCache.dtype", "--kv-cache-dtype"),
     _field("engine.kvCache.memoryFraction", "--gpu-memory-utilization", "--device-memory-utilization"),
-    _field("engine.kvCache.blockSize", "--block-size"),
+    _field("engine.kvCache.blockSize", "--block-size", "--prompt-cache-page"),
+    _field("engine.promptCache.ttl", "--prompt-cache-ttl"),
+    _field("engine.jax.lengthBuckets", "--length-buckets"),
+    _field("engine.jax.prefillBuckets", "--prefill-buckets"),
+    _field("hardware.accelerator", "--platform"),
     _field("engine.kvCache.hostOffload", "--kv-offloading-size"),
     _field("engine.promptCache.enabled", "--enable-prefix-caching", "--no-enable-prefix-caching"),
     _field("rollout.drainTimeout", "--shutdown-timeout"),
@@ -110,6 +116,9 @@ GROUPS: Final = (
         "--ssl-ca-certs",
         "--ssl-cert-reqs",
         "--root-path",
+    ),
+    _operator(
+        "the tier's compile volume is mounted where it has to be", "--compile-cache", "--weights-cache"
     ),
     _operator("the tier is measured by the engine's metrics", "--disable-log-stats"),
     _operator("the engine would print a page and end", "--help", "-h", stems=("-h",)),
