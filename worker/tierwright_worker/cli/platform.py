@@ -28,6 +28,6 @@ def choose_platform(platform: str, *, compile_cache: Path | None, cores: int) ->
         jax.devices()
     except Exception as error:  # plugins raise whatever they like, assertions among them
         raise DeviceError(
-            f"--platform {platform}: no such device can be used here: {error or type(error).__name__}; "
+            f"--platform {platform}: no such device can be used here: {str(error) or type(error).__name__}; "
             "is this the image of the right flavour, and did the pod ask for the device?"
         ) from error
