@@ -47,6 +47,7 @@ class Reason(StrEnum):
     KIND_MISSING = "KindMissing"
     REJECTED = "Rejected"
     DRIFT_NOT_CORRECTED = "DriftNotCorrected"
+    FIELDS_ADDED = "FieldsAdded"
     IMAGE_PULL_FAILED = "ImagePullFailed"
     SECRET_MISSING = "SecretMissing"  # noqa: S105 - the name of a reason
     CONFIG_MAP_MISSING = "ConfigMapMissing"
@@ -193,6 +194,12 @@ REASONS: Final[Mapping[Reason, ReasonInfo]] = {
         "Something changes a child back each time after the operator has set it.",
         "`kubectl get KIND NAME -o yaml --show-managed-fields` tells who; stop that controller or webhook, or make the "
         "change through `spec.podTemplate`.",
+    ),
+    Reason.FIELDS_ADDED: ReasonInfo(
+        "Somebody set fields of a child that the tier does not set. They stay, since other controllers may have good "
+        "reasons; an Event and `status.warnings` name the field and the field manager.",
+        "Where it is not meant, remove it: `kubectl edit KIND NAME`. Where it is, write it into `spec.podTemplate`, so "
+        "that it lasts when the child is made anew.",
     ),
     Reason.IMAGE_PULL_FAILED: ReasonInfo(
         "A node cannot pull a container's image.",

@@ -28,6 +28,7 @@ from tierwright.desired.bundle import Bundle
 from tierwright.kube.errors import ApiError, KubeError, Verdict
 from tierwright.kube.resources import JOB, PVC, SERVICE_ACCOUNT, Object, ObjectRef, ref_of
 from tierwright.kube.verbs import KubeClient
+from tierwright.observe.managers import CHILDREN_MANAGER
 from tierwright.observe.snapshot import Problem
 from tierwright.observe.store import Store
 from tierwright.telemetry.metrics import Metrics
@@ -236,14 +237,14 @@ class ChildApplier:
         """Applies the manifest to that very object; a field that shuts ours out is taken away first."""
         manifest = _for_that_very_object(desired, uid)
         try:
-            return await self._client.apply(manifest, manager=scaler.CHILDREN_MANAGER)
+            return await self._client.apply(manifest, manager=CHILDREN_MANAGER)
         except ApiError as error:
             patch = displacing_patch(desired, live) if live is not None else None
             if error.status != _INVALID_STATUS or patch is None:
                 raise
         body = {**patch, "metadata": {"uid": uid}}
-        await self._client.patch(ref, body, manager=scaler.CHILDREN_MANAGER)
-        return await self._client.apply(manifest, manager=scaler.CHILDREN_MANAGER)
+        await self._client.patch(ref, body, manager=CHILDREN_MANAGER)
+        return await self._client.apply(manifest, manager=CHILDREN_MANAGER)
 
 
 def _manifests(bundle: Bundle) -> Iterator[tuple[Object, bool, bool]]:

@@ -37,6 +37,7 @@ from tierwright.kube.errors import ApiError, KubeError, Verdict
 from tierwright.kube.events import EventRecorder
 from tierwright.kube.resources import DEPLOYMENT, HPA, JOB, PVC, Object, ObjectRef, ref_of
 from tierwright.kube.verbs import KubeClient
+from tierwright.observe.additions import child_additions
 from tierwright.observe.evidence import is_starting, list_events, subjects, template_volumes
 from tierwright.observe.pods import pod_view, volume_claim_view, workload_view
 from tierwright.observe.snapshot import Facts, Finding, ScaleView, Snapshot, Stage
@@ -239,6 +240,11 @@ class Reconciler:
                 for claim in sorted(self._store.children_of(namespace, name, PVC), key=_name)
             ),
             events=await list_events(self._client, namespace, wanted),
+            additions=child_additions(
+                child
+                for child in self._store.children_of(namespace, name)
+                if (controller_of(child) or {}).get("uid") in (None, obj["metadata"]["uid"])
+            ),
             compile=compiles,
         )
 

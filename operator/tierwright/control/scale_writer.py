@@ -10,6 +10,7 @@ from tierwright.control.problems import fought_over, not_corrected, problem_of
 from tierwright.kube.errors import KubeError, Verdict
 from tierwright.kube.resources import ref_of
 from tierwright.kube.verbs import KubeClient
+from tierwright.observe.managers import SCALER_MANAGER
 from tierwright.observe.snapshot import ScaleView
 from tierwright.observe.store import Store
 
@@ -47,7 +48,7 @@ class ScaleWriter:
             return
         manifest = scaler.scale_manifest(live, scale.wanted)
         try:
-            applied.workload = await self._client.apply(manifest, manager=scaler.SCALER_MANAGER)
+            applied.workload = await self._client.apply(manifest, manager=SCALER_MANAGER)
         except KubeError as error:
             if error.verdict is not Verdict.RETRY:
                 final = error.verdict is Verdict.TERMINAL

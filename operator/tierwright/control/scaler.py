@@ -7,15 +7,13 @@ reset the field to 1.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from tierwright.api.conditions import Reason
 from tierwright.api.tier import InferenceTier
 from tierwright.kube.resources import Object
+from tierwright.observe.managers import CHILDREN_MANAGER, SCALER_MANAGER
 from tierwright.observe.snapshot import ScaleView
-
-SCALER_MANAGER: Final = "tierwright-scaler"
-CHILDREN_MANAGER: Final = "tierwright"
 
 
 @dataclass(frozen=True)

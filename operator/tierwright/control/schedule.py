@@ -85,6 +85,8 @@ class KeySchedule:
             case Failed(_, retry_after):
                 if retry_after is not None:
                     self._hold[key] = now + retry_after
+                    if key in self._due:  # news that came during the run waits as well
+                        self._due[key] = max(self._due[key], self._hold[key])
                 self.add(key, now, self._backoff(key))
         if key in self._due:
             self._push(self._due[key], key)

@@ -15,9 +15,9 @@ from tierwright.kube.errors import ApiError
 from tierwright.kube.events import EventRecorder
 from tierwright.kube.resources import Object, ref_of
 from tierwright.kube.verbs import KubeClient
+from tierwright.observe.managers import STATUS_MANAGER
 from tierwright.observe.store import Store, TierKey
 
-STATUS_MANAGER: Final = "tierwright-status"
 _UNTYPED: Final = "failed to create typed live object"
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import aiohttp
@@ -27,6 +27,7 @@ READ_BUFFER: Final = 2**21
 """Bytes; one line of a watch holds a whole object."""
 STOP_SECONDS: Final = 4.0
 """How long a stop waits for kopf's thread, a daemon that holds nothing that would be lost."""
+_LOGGERS_OF_TASKS: Final = ("kopf._core.reactor.running", "kopf._core.reactor.orchestration")
 LOGIN_MEMORY: Final = 120.0
 LONGEST_LOGIN_PAUSE: Final = 30.0
 _IDENTITY: Final[Any] = "tierwright"
@@ -57,6 +58,46 @@ class WatchesEndedError(Exception):
     """The watches ended although the operator goes on; the message says why."""
 
 
+class _FailureFilter(logging.Filter):
+    """Takes the records in which kopf says that one of its tasks failed, and makes one line of each.
+
+    kopf does not always end then: what it still waits for may have gone with the task.
+    """
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        """``tell`` gets the line, in kopf's thread."""
+        super().__init__()
+        self._tell = tell
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record is to be written as it is."""
+        error = record.exc_info[1] if record.exc_info else None
+        if error is None:
+            return True
+        self._tell(f"{record.getMessage().partition(' has failed')[0]}: {_cause(error)}")
+        return False
+
+
+@contextlib.contextmanager
+def _told_of_failures(tell: Callable[[str], None]) -> Iterator[None]:
+    """``tell`` gets one line for each of kopf's tasks that fails meanwhile."""
+    each_failure = _FailureFilter(tell)
+    loggers = [logging.getLogger(name) for name in _LOGGERS_OF_TASKS]
+    for each in loggers:
+        each.addFilter(each_failure)
+    try:
+        yield
+    finally:
+        for each in loggers:
+            each.removeFilter(each_failure)
+
+
+def _cause(error: BaseException) -> str:
+    """The error on one line; kopf's own carry the server's whole answer behind the words that matter."""
+    first = error.args[0] if error.args and isinstance(error.args[0], str) else str(error)
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
 class Watches:
     """All watches. ``on_news`` gets the tiers to look at; ``identity`` gives fresh credentials when told so."""
 
@@ -77,6 +118,8 @@ class Watches:
         self._watched = watched
         self.running = False
         self._ended: asyncio.Future[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """kopf's own."""
 
     def interrupt(self, reason: str) -> None:
         """Ends the present run as if a watch had died; nothing happens when none runs."""
@@ -93,34 +136,50 @@ class Watches:
         thread_ended = asyncio.Event()
         stop = threading.Event()
 
-        def finish(why: str) -> None:
-            thread_ended.set()
+        def fail(why: str) -> None:
             if not ended.done():
                 ended.set_exception(WatchesEndedError(why))
+
+        def finish(why: str) -> None:
+            thread_ended.set()
+            fail(why)
+
+        def tell(act: Callable[[str], None], why: str) -> None:
+            with contextlib.suppress(RuntimeError):  # our loop is closed: the process ends
+                ours.call_soon_threadsafe(act, why)
 
         def watch() -> None:
             why = "kopf ended without saying why"
             try:
                 asyncio.run(self._kopf(ours, stop))
             except BaseException as error:
-                why = repr(error)
+                why = _cause(error)
             finally:
-                with contextlib.suppress(RuntimeError):  # our loop is closed: the process ends
-                    ours.call_soon_threadsafe(finish, why)
+                tell(finish, why)
 
         thread = threading.Thread(target=watch, name="kopf", daemon=True)
-        thread.start()
-        try:
-            await ended
-        finally:
-            self.running = False
-            stop.set()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(STOP_SECONDS):
+        with _told_of_failures(lambda why: tell(fail, why)):
+            thread.start()
+            try:
+                await ended
+            finally:
+                self.running = False
+                stop.set()
+                await self._see_it_end(thread_ended)
+
+    async def _see_it_end(self, thread_ended: asyncio.Event) -> None:
+        """Waits for kopf's thread; one that does not end when it is told to has its loop stopped."""
+        for force in (False, True):
+            with contextlib.suppress(TimeoutError, RuntimeError):
+                if force and self._loop is not None:
+                    self._loop.call_soon_threadsafe(self._loop.stop)
+                async with asyncio.timeout(STOP_SECONDS / 2):
                     await thread_ended.wait()
+                    return
 
     async def _kopf(self, ours: asyncio.AbstractEventLoop, stop: threading.Event) -> None:
         """The life of kopf, in a loop and a thread of its own."""
+        self._loop = asyncio.get_running_loop()
         # It would warn that it cannot take the process's signals, which is the point of its own thread.
         logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
         registry = kopf.OperatorRegistry()

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tierwright.kube.resources import DEPLOYMENT, HPA, POD, Object, ResourceKind
+from tierwright.observe.additions import reduced
 
 SHORT_TEXT: Final = 64
 """Strings up to this length repeat across objects (labels, phases, images) and are kept once."""
@@ -26,10 +27,10 @@ def slim(kind: ResourceKind, obj: Object) -> Object:
     """A copy of ``obj`` without what nobody reads.
 
     Pods keep metadata, status and the few fields of the spec that explain them; autoscalers keep their target. Of
-    managedFields only what says who owns a workload's ``spec.replicas`` is kept.
+    managedFields only what says who owns a workload's ``spec.replicas``, and who added fields to ours, is kept.
     """
     special = _SPECIAL.get(kind)
-    kept = _without_managed_fields(obj) if special is None else special(obj)
+    kept = _child(obj) if special is None else special(obj)
     compact: Object = _compact(kept)
     metadata: Object = compact["metadata"]
     annotations = metadata.get("annotations")
@@ -43,6 +44,13 @@ def slim(kind: ResourceKind, obj: Object) -> Object:
 def _without_managed_fields(obj: Object) -> Object:
     metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
     return {**obj, "metadata": metadata}
+
+
+def _child(obj: Object) -> Object:
+    kept = _without_managed_fields(obj)
+    if others := reduced(obj):
+        kept["metadata"]["managedFields"] = others
+    return kept
 
 
 def _pod(obj: Object) -> Object:
@@ -69,7 +77,7 @@ def _workload(obj: Object) -> Object:
         if "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
     ]
     slimmer = _without_managed_fields(obj)
-    return {**slimmer, "metadata": {**slimmer["metadata"], "managedFields": owners}}
+    return {**slimmer, "metadata": {**slimmer["metadata"], "managedFields": [*owners, *reduced(obj)]}}
 
 
 def _autoscaler(obj: Object) -> Object:

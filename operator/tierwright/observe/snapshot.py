@@ -48,6 +48,15 @@ class ScaleView:
 
 
 @dataclass(frozen=True)
+class ChildAdditions:
+    """Fields of one child that one other field manager added beside ours; ``child`` is kind and name."""
+
+    child: str
+    manager: str
+    fields: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Facts:
     """What the desired children say about the tier, for the status to repeat."""
 
@@ -91,6 +100,7 @@ class Snapshot:
     pods: tuple[PodView, ...] = ()
     claims: tuple[VolumeClaimView, ...] = ()
     events: tuple[EventView, ...] = ()
+    additions: tuple[ChildAdditions, ...] = ()
     compile: CompileView | None = None
 
     @property

@@ -11,6 +11,8 @@ from typing import Final, TextIO
 
 _tier: ContextVar[tuple[str, str] | None] = ContextVar("tier", default=None)
 _QUIET_LOGGERS: Final = ("kopf", "kubernetes", "aiohttp", "asyncio")
+_RETRY: Final = "Request attempt #"
+"""kopf's line, at level ERROR, for each try of each of its watches; what comes of them is told once by the operator."""
 
 
 @contextmanager
@@ -29,6 +31,13 @@ class _TierFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         record.tier = _tier.get()
         return True
+
+
+class _RetryFilter(logging.Filter):
+    """Leaves out tries that are followed by others."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.name.startswith("kopf.") and record.getMessage().startswith(_RETRY))
 
 
 class TextFormatter(logging.Formatter):
@@ -77,6 +86,8 @@ def configure(level: str, log_format: str, stream: TextIO | None = None) -> None
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     handler.addFilter(_TierFilter())
+    if level != "DEBUG":
+        handler.addFilter(_RetryFilter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)

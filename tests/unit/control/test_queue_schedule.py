@@ -110,6 +110,16 @@ def test_news_does_not_wait_for_the_backoff_but_for_what_the_server_asked() -> N
     assert queue.take(10.5) == A
 
 
+def test_news_that_came_during_the_run_waits_for_what_the_server_asked_as_well() -> None:
+    queue = schedule(window=0.2)
+    queue.add(A, 0.0)
+    assert queue.take(1.0) == A
+    queue.add(A, 1.1)
+    queue.finish(A, Failed(ERROR, retry_after=3.0), 1.5)
+    assert queue.take(4.4) is None
+    assert queue.take(4.5) == A
+
+
 def test_a_requeue_comes_when_asked_and_forgets_failures() -> None:
     queue = schedule()
     queue.add(A, 0.0)

@@ -47,3 +47,15 @@ def test_text_lines_hold_the_tier_too() -> None:
     text = lines("text")
     assert "tierwright.test [serving/fast] applied x" in text[0]
     assert "tierwright.test outside" in text[-1]
+
+
+@pytest.mark.parametrize(("level", "shown"), [("INFO", False), ("DEBUG", True)])
+def test_each_try_of_each_watch_is_for_those_who_debug(level: str, shown: bool) -> None:
+    stream = io.StringIO()
+    logs.configure(level, "text", stream)
+    logging.getLogger("kopf._core.reactor.observation").error(
+        "Request attempt #1/5 failed; will retry: GET /"
+    )
+    logging.getLogger("kopf._core.reactor.observation").error("Something else")
+    assert ("Request attempt" in stream.getvalue()) is shown
+    assert "Something else" in stream.getvalue()

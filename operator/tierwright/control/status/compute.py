@@ -9,6 +9,7 @@ from typing import Final
 from tierwright.api.conditions import ConditionType, Reason
 from tierwright.api.hardware import NodePool
 from tierwright.api.status import Condition, EngineStatus, TierStatus, WorkloadRef
+from tierwright.control.status.additions import addition_warnings
 from tierwright.control.status.causes import causes
 from tierwright.control.status.compiling import compile_cache_ready, compile_causes
 from tierwright.control.status.draft import Draft
@@ -61,7 +62,7 @@ def compute_status(snapshot: Snapshot, previous: TierStatus, now: datetime) -> T
         engine=EngineStatus(image=facts.engine_image, version=facts.engine_version) if facts else kept.engine,
         startup=startup(snapshot, previous.startup),
         latency=previous.latency,
-        warnings=_warnings(facts.warnings) if facts else None,
+        warnings=_warnings((*facts.warnings, *addition_warnings(snapshot.additions))) if facts else None,
     )
 
 

@@ -5,6 +5,7 @@ from typing import Final, Literal
 
 from tierwright.api.conditions import ConditionType, Reason
 from tierwright.api.status import Condition, TierStatus
+from tierwright.control.status.additions import new_additions
 
 ORDINARY: Final = frozenset(
     {
@@ -52,7 +53,7 @@ class Transition:
 
 
 def transitions(before: TierStatus, after: TierStatus) -> tuple[Transition, ...]:
-    """Events for what changed: a cause that was not there before, and Ready or Reconciling turning over."""
+    """Events for what changed: a cause or a field of others that was not there before, Ready or Reconciling turning over."""
     known = {condition.reason for condition in before.conditions if condition.type in _WATCHED}
     found: dict[str, Transition] = {}
     for kind in _WATCHED:
@@ -66,7 +67,8 @@ def transitions(before: TierStatus, after: TierStatus) -> tuple[Transition, ...]
             lost = kind is ConditionType.READY and new.status == "False" and old is not None
             warn = lost and old is not None and old.status == "True" and new.reason == Reason.TOO_FEW_READY
             found.setdefault(new.reason, Transition("Warning" if warn else "Normal", new.reason, new.message))
-    return tuple(found.values())
+    added = new_additions(before.warnings or (), after.warnings or ())
+    return (*found.values(), *(Transition("Warning", Reason.FIELDS_ADDED, words) for words in added))
 
 
 def _worth_telling(kind: ConditionType, old: Condition | None, new: Condition) -> bool:
