@@ -5,8 +5,9 @@ parts.py            what each part measures, and the figures that it gives
 environments.py     installs the other engines, each into an environment of its own outside the repository
 servers.py          starts an engine's server and ends it again
 llamacpp_server.py  llama.cpp's server; runs in its own environment
-requests.py         prompts that no engine has seen before
+fresh_prompts.py    prompts that no engine has seen before
 client.py           one stream, several at once, one long prompt: tokens per second as a client sees them
+roofline.py         what the machine could do at best
 machine.py          what machine it is, and how much of it others used meanwhile
 results.py          bench/results/worker.json, written after each part
 page.py             the tables of docs/benchmarks/worker.md

@@ -17,7 +17,7 @@ from bench.worker.results import RESULTS, load_results, read_results, write_resu
 from bench.worker.servers import ServerError
 
 # Measured on two cores without neighbours; the first run installs and compiles on top.
-_MINUTES = {"own": 15, "vllm": 8, "llamacpp": 3}
+_MINUTES = {"machine": 1, "own": 15, "vllm": 8, "llamacpp": 3}
 
 
 def main(arguments: list[str] | None = None) -> int:

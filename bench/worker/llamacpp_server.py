@@ -10,8 +10,9 @@ def main(model: str, port: int, slots: int, context: int, threads: int) -> None:
     """Serve until ended. `context` is that of one slot; llama.cpp divides its own among the slots."""
     params = xllamacpp.CommonParams()
     params.model.path = model
-    params.hostname = "127.0.0.1"
+    params.hostnames = ["127.0.0.1"]
     params.port = port
+    params.cache_prompt = False
     params.n_parallel = slots
     params.n_ctx = slots * context
     params.cpuparams.n_threads = threads

@@ -60,7 +60,9 @@ def figure_rows(results: Results) -> list[tuple[str, ...]]:
 def tables(results: Results) -> list[str]:
     """The page's tables, as Markdown."""
     lines = [_machine(results), ""]
-    lines += _markdown(["figure", "measured", "target", "", "what it is"], figure_rows(results))
+    if results.figures:
+        lines += _markdown(["figure", "measured", "target", "", "what it is"], figure_rows(results))
+    lines += _roofline(results)
     own = results.parts.get("own", {}).get("measured", {})
     if own.get("sets"):
         lines += ["", "Tokens per second after the first step, by kind of prompt:", ""]
@@ -106,6 +108,28 @@ def _machine(results: Results) -> str:
         f"Machine: {machine['cores']} cores of {machine['cpu']} ({family}; {', '.join(machine['cpu_flags'])}), "
         f"{machine['memory_gib']} GiB, Linux {machine['kernel']}, Python {machine['python']}, JAX {machine['jax']}."
     )
+
+
+def _roofline(results: Results) -> list[str]:
+    """What the machine could do at best, and how far plain steps are from it."""
+    best = results.parts.get("machine", {}).get("roofline")
+    if not best:
+        return []
+    read = best["read_seconds"]
+    speed = 4 * best["parameters"] / read / 1e9
+    line = (
+        f"All {best['parameters'] / 1e6:.1f} million weights are read once in {1000 * read:.1f} ms ({speed:.1f} GB/s): at most "
+        f"{best['steps_per_second']:.1f} steps a second in f32. Large products run at "
+        f"{best['operations_per_second'] / 1e9:.0f} GFLOP/s: at most {best['prompt_tokens_per_second']:.0f} prompt tokens a second."
+    )
+    steps = results.parts.get("own", {}).get("measured", {}).get("steps")
+    if steps:
+        narrow, wide = min(steps["narrow"]), min(steps["wide"])
+        line += (
+            f" A plain step of the worker takes {1000 * narrow:.1f} ms, {narrow / read:.2f} times that reading; "
+            f"one of {steps['rows']} rows {1000 * wide:.1f} ms."
+        )
+    return ["", line]
 
 
 def _set_row(kind: str, rates: dict[str, Any]) -> tuple[str, ...]:

@@ -8,17 +8,19 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bench.worker.client import read, stream, together
 from bench.worker.environments import LLAMACPP, VLLM, python_of
+from bench.worker.fresh_prompts import FreshPrompts, encoder
 from bench.worker.gguf_f32 import write_f32
-from bench.worker.requests import FreshPrompts, encoder
+from bench.worker.roofline import measure_roofline
 from bench.worker.servers import Running, ServerSpec, pairs, running, words
 from tierwright_worker.loading.converted import file_digest
 from tierwright_worker.loading.model import hugging_face_folder
+from tierwright_worker.models.config import read_config
 
 ROOT = Path(__file__).resolve().parents[2]
 Samples = dict[str, dict[str, list[float]]]
@@ -128,7 +130,26 @@ def measure_llamacpp(setup: Setup) -> dict[str, Any]:
         }
 
 
+def measure_machine(setup: Setup) -> dict[str, Any]:
+    """What the machine could do at best with this model's weights; gives no figure, but what to see the others by."""
+    config = read_config(hugging_face_folder(setup.model, cache=setup.cache, dtype="float32"))
+    embedding = config.vocab_size * config.hidden_size * (1 if config.tied_embeddings else 2)
+    roofline = measure_roofline(config.parameters, config.parameters - embedding)
+    setup.say(
+        f"at most {roofline.steps_per_second:.1f} plain steps and {roofline.prompt_tokens_per_second:.0f} prompt tokens per second"
+    )
+    return {
+        "figures": {},
+        "roofline": {
+            **asdict(roofline),
+            "steps_per_second": roofline.steps_per_second,
+            "prompt_tokens_per_second": roofline.prompt_tokens_per_second,
+        },
+    }
+
+
 MEASURES: Mapping[str, Callable[[Setup], dict[str, Any]]] = {
+    "machine": measure_machine,
     "own": measure_own,
     "vllm": measure_vllm,
     "llamacpp": measure_llamacpp,

@@ -10,8 +10,8 @@ import pytest
 from gguf import GGUFReader, GGUFWriter
 
 from bench.worker.client import ClientError, read, stream, together
+from bench.worker.fresh_prompts import FreshPrompts
 from bench.worker.gguf_f32 import write_f32
-from bench.worker.requests import FreshPrompts
 from bench.worker.servers import ServerError, ServerSpec, running
 from tests.worker.server.conftest import Start, start
 from tests.worker.server.tiny_engine import TinyEngine

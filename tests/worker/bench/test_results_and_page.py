@@ -9,6 +9,7 @@ from bench.worker.machine import Meanwhile, busy_seconds, machine_facts, watched
 from bench.worker.page import ALL_TARGETS, BEGIN, END, PAGE, figure_rows, summary, write_page
 from bench.worker.parts import best_ratio, pair_ratio
 from bench.worker.results import Results, load_results, read_results, write_results
+from bench.worker.roofline import Roofline, measure_roofline
 
 MACHINE = {"cpu": "one", "cpu_family": "1", "cpu_model": "2", "cpu_flags": ["avx2"], "cores": 2}
 MORE = {"memory_gib": 1.0, "kernel": "6", "python": "3.11", "jax": "0"}
@@ -76,6 +77,35 @@ def test_the_page_keeps_what_is_written_by_hand(tmp_path: Path) -> None:
     page.write_text("no marks", encoding="utf-8")
     with pytest.raises(ValueError, match="lacks"):
         write_page(page, results())
+
+
+def test_the_page_says_what_the_machine_could_do_at_best(tmp_path: Path) -> None:
+    best = {
+        "read_seconds": 0.025,
+        "operations_per_second": 1.6e11,
+        "parameters": 125_000_000,
+        "product_parameters": 100_000_000,
+        "steps_per_second": 40.0,
+        "prompt_tokens_per_second": 800.0,
+    }
+    steps = {"rows": 9, "narrow": [0.04, 0.03], "wide": [0.05]}
+    page = tmp_path / "page.md"
+    page.write_text(f"{BEGIN}\n{END}\n", encoding="utf-8")
+    known = {"machine": part({}, roofline=best), "own": part({}, measured={"steps": steps})}
+    write_page(page, Results({**MACHINE, **MORE}, known))
+    text = page.read_text(encoding="utf-8")
+    assert "All 125.0 million weights are read once in 25.0 ms (20.0 GB/s): at most 40.0 steps" in text
+    assert "at most 800 prompt tokens a second" in text
+    assert "takes 30.0 ms, 1.20 times that reading; one of 9 rows 50.0 ms" in text
+
+
+def test_the_roofline_is_arithmetic_over_two_measurements() -> None:
+    roofline = Roofline(0.02, 2e11, parameters=1, product_parameters=1_000_000_000)
+    assert roofline.steps_per_second == pytest.approx(50)
+    assert roofline.prompt_tokens_per_second == pytest.approx(100)
+    measured = measure_roofline(100_000, 50_000)
+    assert measured.read_seconds > 0
+    assert measured.operations_per_second > 0
 
 
 def test_all_figures_of_the_issue_have_a_row_and_a_target() -> None:
