@@ -232,7 +232,7 @@ def _explain(module: Module, lines: list[str]) -> str:
             f"{path} has {_free(path)}" for path in (paths.cache_dir(), Path(tempfile.gettempdir()))
         )
         advice = (
-            f"The disk is full ({used} left); the build needs about 8 GiB for modules and Go's build cache."
+            f"The disk is full ({used} left); the build took 4 GiB for modules and Go's build cache."
         )
     else:
         advice = f"Try it by hand: cd {module.folder} && CGO_ENABLED=0 go build -o /dev/null {module.package}"

@@ -1,0 +1,70 @@
+"""Nothing is built while another cluster holds this machine's one place for real nodes; it is named instead."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from dev.cluster import cluster as clusters
+from dev.cluster.network import slot
+from dev.cluster.network.commands import NetworkError
+from dev.cluster.nodes import requirements
+from dev.cluster.programs import source
+from dev.demo import __main__ as demo
+from dev.demo import story
+
+
+def built(*_: object, **__: object) -> None:
+    """What must not be reached."""
+    raise AssertionError("something was built")
+
+
+@pytest.fixture
+def other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The run folder of a cluster that holds the place, in a cache of its own; building anything fails the test."""
+    monkeypatch.setenv("TIERWRIGHT_CACHE", str(tmp_path / "mine"))
+    run_dir = tmp_path / "theirs" / "clusters" / "other"
+    run_dir.mkdir(parents=True)
+
+    def output(argv: Sequence[str]) -> str:
+        if argv[-1] == "tables":
+            return "table inet tw01beef\n"
+        return json.dumps({"nftables": [{"rule": {"comment": slot.comment(run_dir)}}]})
+
+    monkeypatch.setattr(slot, "output", output)
+    monkeypatch.setattr(requirements, "provide", lambda *_: [])
+    monkeypatch.setattr(demo, "provide", list)
+    monkeypatch.setattr(source, "programs", built)
+    monkeypatch.setattr(story, "build_images", built)
+    monkeypatch.setattr("sys.argv", ["demo"])
+    return run_dir
+
+
+def test_the_demo_names_the_other_cluster(other: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert demo.main() == 1
+    told = capsys.readouterr().err
+    assert "cluster other has left its network behind" in told
+    assert f"TIERWRIGHT_CACHE={other.parents[1]} .venv/bin/python -m dev.cluster down --name other" in told
+
+
+def test_a_cluster_with_real_nodes_is_refused(other: Path) -> None:
+    with pytest.raises(NetworkError, match="cluster other"):
+        clusters.up("mine", nodes="real", use_given=False)
+    assert not other.parents[1].joinpath("clusters", "mine").exists()
+
+
+def test_what_the_dead_cluster_of_the_same_name_left_is_no_hindrance(other: Path) -> None:
+    slot.require_free(own=other)
+
+
+def test_a_demo_that_was_kept_is_named_with_how_to_look_around_and_how_to_end_it(
+    other: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(clusters, "attach", lambda _: SimpleNamespace(kubeconfig=Path("/kept/admin.yaml")))
+    assert demo.main() == 1
+    told = capsys.readouterr().err
+    assert "cluster demo runs already" in told
+    assert "/kept/admin.yaml" in told
+    assert "down --name demo" in told
