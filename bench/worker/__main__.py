@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import sys
 import time
 from datetime import UTC, datetime
@@ -23,6 +24,8 @@ _MINUTES = {"machine": 1, "own": 15, "vllm": 8, "llamacpp": 3}
 def main(arguments: list[str] | None = None) -> int:
     """Measure, and write results and page; the exit status is 1 when a part could not be measured."""
     options = _parser().parse_args(arguments)
+    # Told to end, it ends the servers that it started as well.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if options.page_only:
         write_page(options.page, load_results(options.results))
         return 0
@@ -45,6 +48,9 @@ def main(arguments: list[str] | None = None) -> int:
             failed = True
             say(f"{name} was not measured: {error}")
             continue
+        except KeyboardInterrupt:
+            say(f"interrupted in {name}; --resume goes on with it")
+            return 130
         write_results(options.results, results)
         if options.page is not None:
             write_page(options.page, results)
