@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from tierwright_worker.errors import CacheVolumeError
@@ -41,8 +42,14 @@ def converted_folder(gguf: Path, cache: Path, dtype: str) -> Path:
         with _locked(folder.with_suffix(".lock")):
             if not folder.is_dir():
                 _convert_into(gguf, folder, dtype)
-    except OSError as error:
-        space = " (is it full?)" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+    except (
+        OSError,
+        SafetensorError,
+    ) as error:  # safetensors wraps what the system says in an error of its own
+        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        space = (
+            " (is it full?)" if full or "No space left" in str(error) or "os error 28" in str(error) else ""
+        )
         raise CacheVolumeError(
             f"the converted model cannot be written to {folder.parent}{space}: {error}; "
             "the weights cache must be writable, or hold the converted model already"
@@ -65,9 +72,14 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _convert_into(gguf: Path, folder: Path, dtype: str) -> None:
-    work = Path(tempfile.mkdtemp(prefix=".converting-", dir=folder.parent))
+    started = f".converting-{folder.name}-"
+    for left in folder.parent.glob(f"{started}*"):
+        # We hold the lock, so nobody writes there any more: its process was killed.
+        shutil.rmtree(left, ignore_errors=True)
+    work = Path(tempfile.mkdtemp(prefix=started, dir=folder.parent))
     try:
         _write(GgufFile(gguf), work, dtype)
+        _sync(work)
         work.rename(folder)  # the one step by which it begins to exist
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -95,8 +107,16 @@ def _write(source: GgufFile, folder: Path, dtype: str) -> None:
     )
 
 
+def _sync(folder: Path) -> None:
+    """See that all of it is on the disk before its name says that it is whole."""
+    for path in [*folder.iterdir(), folder]:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
 def _write_json(path: Path, value: object) -> None:
     with path.open("w", encoding="utf-8") as file:
         json.dump(value, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
