@@ -17,8 +17,9 @@ pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("operator")]
 
 
 def warnings(k8s: Kubernetes) -> list[str]:
-    """The tier's warnings."""
-    return list(k8s.must_get("InferenceTier", NAME)["status"].get("warnings") or [])
+    """The tier's warnings of added fields."""
+    said = k8s.must_get("InferenceTier", NAME)["status"].get("warnings") or []
+    return [line for line in said if " set by " in line]
 
 
 def sidecar(image: str) -> Object:
@@ -42,7 +43,7 @@ def test_fields_by_hand_are_told_once_and_left_alone(
     k8s: Kubernetes, cluster: "Cluster", operator: "OperatorProcess"
 ) -> None:
     apply_ready(k8s, tier())
-    k8s.patch("Deployment", NAME, {"spec": {"template": {"spec": {"nodeSelector": {"disk": "fast"}}}}})
+    k8s.patch("Deployment", NAME, {"spec": {"template": {"spec": {"hostname": "by-hand"}}}})
     k8s.apply(sidecar("busybox"), manager="mesh")
     port = [{"name": "debug", "port": 9999, "targetPort": 9999}]
     service: Object = {
@@ -55,14 +56,14 @@ def test_fields_by_hand_are_told_once_and_left_alone(
 
     def told() -> bool:
         said = "\n".join(warnings(k8s))
-        assert "spec.template.spec.nodeSelector set by" in said, said
+        assert "spec.template.spec.hostname set by" in said, said
         assert f"Deployment {NAME}: spec.template.spec.containers[sidecar] set by mesh" in said, said
         return f"Service {NAME}: spec.ports[9999/TCP] set by debugger" in said
 
     eventually(told, "all three are told")
     eventually(lambda: len(events(k8s, "FieldsAdded")) == 3, "an Event for each")
     live = k8s.must_get("Deployment", NAME)["spec"]["template"]["spec"]
-    assert live["nodeSelector"] == {"disk": "fast"}
+    assert live["hostname"] == "by-hand"
     assert len(live["containers"]) == 2
 
     def at_rest() -> bool:
@@ -71,7 +72,7 @@ def test_fields_by_hand_are_told_once_and_left_alone(
         return len(writes(cluster.audit_log, operator.user, k8s.namespace)) == before
 
     eventually(at_rest, "nothing is fought over")
-    k8s.patch("Deployment", NAME, {"spec": {"template": {"spec": {"nodeSelector": None}}}})
+    k8s.patch("Deployment", NAME, {"spec": {"template": {"spec": {"hostname": None}}}})
     k8s.apply({**sidecar(""), "spec": {}}, manager="mesh")
     k8s.apply({**service, "spec": {}}, manager="debugger")
     eventually(lambda: warnings(k8s) == [], "what was removed is no longer told")

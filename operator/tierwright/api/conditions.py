@@ -154,10 +154,14 @@ REASONS: Final[Mapping[Reason, ReasonInfo]] = {
         "The message says what to use instead; or upgrade to a release that has it.",
     ),
     Reason.CONFLICT: ReasonInfo(
-        "Something else holds what the tier needs: an object of a child's name that is not the tier's, an older tier "
-        "of the same model and speed, or another scaler on the workload.",
+        "Something else holds what the tier needs: an object of a child's name that is not the tier's, a tier of the "
+        "same model and speed that came first, or another scaler on the workload.",
         "The message names the other one. Delete or rename it, or give this tier another name or speed. An HPA or KEDA "
-        "object has to target the InferenceTier, not its Deployment. Nothing of the other's is touched.",
+        "object has to target the InferenceTier, not its Deployment. Nothing of the other's is touched. When the "
+        "Deployment `is held back`, a volume claim or a ServiceAccount of the name that its pods would use is somebody "
+        "else's: no pod is made or changed until that is gone or the tier uses another (`spec.pod.serviceAccount.name`, "
+        "or a tier of another name for the claim), so that pods never write to another's volume or act under another's "
+        "identity.",
     ),
     Reason.UNSCHEDULABLE: ReasonInfo(
         "The scheduler finds no node for a pod; the message has its own words.",

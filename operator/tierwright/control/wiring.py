@@ -180,6 +180,8 @@ class Watches:
     async def _kopf(self, ours: asyncio.AbstractEventLoop, stop: threading.Event) -> None:
         """The life of kopf, in a loop and a thread of its own."""
         self._loop = asyncio.get_running_loop()
+        # What is left over when kopf ends has no one to tell: each piece would be a traceback in the log.
+        self._loop.set_exception_handler(lambda _, context: log.debug("kopf left over: %s", context))
         # It would warn that it cannot take the process's signals, which is the point of its own thread.
         logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
         registry = kopf.OperatorRegistry()

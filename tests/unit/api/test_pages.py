@@ -31,6 +31,16 @@ def test_the_runbook_has_a_section_for_each_reason() -> None:
     assert [line.removeprefix("## ") for line in lines if line.startswith("## ")] == [*Reason]
 
 
+def section(reason: Reason) -> str:
+    return runbook_page().partition(f"## {reason}\n")[2].partition("\n## ")[0]
+
+
+def test_the_runbook_helps_to_read_the_scheduler_and_tells_of_a_held_back_workload() -> None:
+    for words in ("0/5 nodes are available", "untolerated taint", "Insufficient nvidia.com/gpu"):
+        assert words in section(Reason.UNSCHEDULABLE)
+    assert "is held back" in section(Reason.CONFLICT)
+
+
 @pytest.mark.parametrize(
     "row",
     [
