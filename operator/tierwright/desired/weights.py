@@ -116,16 +116,14 @@ def _refuse_what_would_be_hidden(named: Mapping[str, Source], *, hidden: bool) -
 
 
 def _folder(source: Source, claims: list[str]) -> str:
-    match source:
-        case HubSource(repository, revision):
-            return f"{WEIGHTS_PATH}/hf/{repository}/{revision.replace('/', '--')}"
-        case BucketSource(bucket, prefix):
-            return f"{WEIGHTS_PATH}/s3/{bucket}/{label_value(prefix) or 'all'}"
-        case FileSource(path):
-            return path
-        case ClaimSource(claim, path):
-            root = _claim_path(claims.index(claim))
-            return f"{root}/{path}" if path else root
+    if isinstance(source, HubSource):
+        return f"{WEIGHTS_PATH}/hf/{source.repository}/{source.revision.replace('/', '--')}"
+    if isinstance(source, BucketSource):
+        return f"{WEIGHTS_PATH}/s3/{source.bucket}/{label_value(source.prefix) or 'all'}"
+    if isinstance(source, FileSource):
+        return source.path
+    root = _claim_path(claims.index(source.claim))
+    return f"{root}/{source.path}" if source.path else root
 
 
 def _claim_volume(index: int) -> str:

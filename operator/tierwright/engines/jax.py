@@ -55,21 +55,19 @@ def _image_and_version(spec: TierSpec, request: EngineRequest) -> tuple[str, str
 
 
 def _environment(spec: TierSpec) -> dict[str, str]:
-    match spec.hardware.accelerator:
-        case Accelerator.CPU:
-            return {}
-        case Accelerator.NVIDIA:
-            fraction = spec.engine.kv_cache.memory_fraction
-            own = {} if fraction is None else {"XLA_PYTHON_CLIENT_MEM_FRACTION": fraction}
-            return {"CUDA_CACHE_PATH": f"{CACHE_PATH}/cuda", **own}
-        case Accelerator.NEURON:
-            return {
-                "NEURON_COMPILE_CACHE_URL": f"{CACHE_PATH}/neuron",
-                # Greedy text would change from run to run.
-                "NEURON_RT_STOCHASTIC_ROUNDING_EN": "0",
-                # The compiler does not take the default generator of JAX, threefry, in full.
-                "JAX_DEFAULT_PRNG_IMPL": "rbg",
-            }
+    if spec.hardware.accelerator is Accelerator.CPU:
+        return {}
+    if spec.hardware.accelerator is Accelerator.NVIDIA:
+        fraction = spec.engine.kv_cache.memory_fraction
+        own = {} if fraction is None else {"XLA_PYTHON_CLIENT_MEM_FRACTION": fraction}
+        return {"CUDA_CACHE_PATH": f"{CACHE_PATH}/cuda", **own}
+    return {
+        "NEURON_COMPILE_CACHE_URL": f"{CACHE_PATH}/neuron",
+        # Greedy text would change from run to run.
+        "NEURON_RT_STOCHASTIC_ROUNDING_EN": "0",
+        # The compiler does not take the default generator of JAX, threefry, in full.
+        "JAX_DEFAULT_PRNG_IMPL": "rbg",
+    }
 
 
 def _warnings(version: str | None) -> tuple[str, ...]:

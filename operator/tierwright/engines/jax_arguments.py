@@ -1,6 +1,6 @@
 """Decides the command line of the project's JAX worker: one argument per typed field, or the refusal of the field."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from tierwright.api.engine import EngineSpec, Speculation, SpeculationMethod
@@ -12,19 +12,15 @@ from tierwright.hardware.refusal import RefusedError, invalid, unsupported
 
 WEIGHTS_CACHE: Final = f"{CACHE_PATH}/weights"
 COMPILE_CACHE: Final = f"{CACHE_PATH}/jax"
-NOT_YET: Final = frozenset(
-    {
-        "--kv-cache-dtype",
-        "--dtype int8",
-    }
-)
-"""Arguments that the worker of this release does not know; what needs one of them is refused."""
+PROGRAM_EXTRAS: Final = ("--kernels",)
+"""Arguments that no typed field sets and that programs depend on; from extraArgs they reach the compile run as well."""
 _PLATFORMS: Final[Mapping[Accelerator, str]] = {
     Accelerator.CPU: "cpu",
     Accelerator.NVIDIA: "cuda",
     Accelerator.NEURON: "neuron",
 }
 _DTYPES: Final = ("float32", "bfloat16")
+_CACHE_DTYPES: Final = ("bfloat16", "int8")
 _DEVICE_DTYPE: Final = "bfloat16"
 # On a CPU the worker computes in float32: there its results do not depend on the speed. Devices are made for bfloat16.
 _METHODS: Final[Mapping[SpeculationMethod, str]] = {
@@ -60,7 +56,7 @@ def compile_arguments(spec: TierSpec, request: EngineRequest) -> tuple[str, ...]
         RefusedError: a field that the worker cannot honour.
     """
     _refuse_what_the_worker_lacks(spec)
-    return ("compile", *_model(spec, request))
+    return ("compile", *_model(spec, request), *_program_extras(spec.engine.extra_args))
 
 
 def _model(spec: TierSpec, request: EngineRequest) -> list[str]:
@@ -70,7 +66,7 @@ def _model(spec: TierSpec, request: EngineRequest) -> list[str]:
     args += ["--platform", _PLATFORMS[spec.hardware.accelerator]]
     args += _number_formats(spec)
     if engine.tensor_parallel > 1:
-        args += _if_built("--tensor-parallel-size", str(engine.tensor_parallel), "tensorParallel")
+        args += ["--tensor-parallel-size", str(engine.tensor_parallel)]
     if engine.max_model_len is not None:
         args += ["--max-model-len", str(engine.max_model_len)]
     if engine.batching.max_sequences is not None:
@@ -104,19 +100,16 @@ def _number_formats(spec: TierSpec) -> list[str]:
                 "spec.engine.dtype",
                 "with quantization: int8 the JAX worker chooses the format that it computes in; remove dtype",
             )
-        if "--dtype int8" in NOT_YET:
-            raise _lacks("quantization", "the JAX worker does not quantize weights yet; remove quantization")
         dtype = "int8"
     args = [] if dtype is None else ["--dtype", dtype]
     cache = engine.kv_cache.dtype
-    if cache in (None, "auto") or (cache == "bfloat16" and dtype == "bfloat16"):
+    if cache is None or cache == "auto":
         return args
-    if cache != "int8":
+    if cache not in _CACHE_DTYPES:
         raise _lacks(
-            "kvCache.dtype",
-            f"the JAX worker does not keep its cache as {cache}; it has the format of dtype, or int8",
+            "kvCache.dtype", f"the JAX worker does not keep its cache as {cache}; use auto, bfloat16 or int8"
         )
-    return [*args, *_if_built("--kv-cache-dtype", cache, "kvCache.dtype")]
+    return [*args, "--kv-cache-dtype", cache]
 
 
 def _prompt_cache(engine: EngineSpec) -> list[str]:
@@ -183,10 +176,14 @@ def _refuse_what_the_worker_lacks(spec: TierSpec) -> None:
         )
 
 
-def _if_built(flag: str, value: str, field: str) -> list[str]:
-    if flag in NOT_YET:
-        raise _lacks(field, "the JAX worker of this release does not have this yet; remove it")
-    return [flag, value]
+def _program_extras(extra_args: Sequence[str]) -> Iterator[str]:
+    """Those of the user's own arguments that programs depend on, each with its value."""
+    takes_value = False
+    for argument in extra_args:
+        name, equals, _ = argument.partition("=")
+        if takes_value or name in PROGRAM_EXTRAS:
+            yield argument
+        takes_value = name in PROGRAM_EXTRAS and not equals
 
 
 def _lacks(field: str, message: str) -> RefusedError:

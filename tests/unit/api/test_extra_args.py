@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dev.engine_sim.cli import argument_table
 from tests.support.worker_flags import flags_of
 from tierwright.api.rules.extra_args import GROUPS, flag_name, sets
+from tierwright.engines.jax_arguments import PROGRAM_EXTRAS
 
 TABLE = argument_table()
 OWNED = {flag for group in GROUPS for flag in group.flags}
@@ -92,7 +93,13 @@ def test_every_flag_of_the_worker_that_a_field_sets_is_owned() -> None:
         "--prompt-cache-device-pages",
         "--prompt-cache-host-pages",
         "--api-key",
+        *PROGRAM_EXTRAS,
     }
+
+
+def test_every_free_flag_that_programs_depend_on_reaches_the_compile_run_too() -> None:
+    """Else the Job would fill the volume with programs that no pod looks for."""
+    assert {name for name in flags_of("compile") if not refused(name)} == set(PROGRAM_EXTRAS)
 
 
 def test_every_other_flag_of_the_engine_is_free() -> None:
