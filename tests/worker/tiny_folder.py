@@ -15,17 +15,21 @@ TEMPLATE = (
 _LETTERS = [chr(code) for code in range(33, 127)] + ["Ġ", "Ċ"]
 
 
-def write_tiny_folder(folder: Path, name: str = "llama", *, letters: int = len(_LETTERS)) -> Path:
-    """A folder with everything: a small random model, and a tokenizer of so many letters and three special tokens."""
-    folder.mkdir(parents=True, exist_ok=True)
-    random_model(name, folder)
-    tokenizer = Tokenizer(
-        models.BPE(vocab={letter: 3 + at for at, letter in enumerate(_LETTERS[:letters])}, merges=[])
-    )
+def tiny_tokenizer(letters: int = len(_LETTERS)) -> Tokenizer:
+    """A tokenizer of so many letters, one a token, and of two special tokens."""
+    vocabulary = {letter: at for at, letter in enumerate(_LETTERS[:letters])}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken(text, special=True) for text in ("<|im_start|>", "<|im_end|>")])
-    tokenizer.save(str(folder / "tokenizer.json"))
+    return tokenizer
+
+
+def write_tiny_folder(folder: Path, name: str = "llama", *, letters: int = len(_LETTERS)) -> Path:
+    """A folder with everything: a small random model, its tokenizer and template."""
+    folder.mkdir(parents=True, exist_ok=True)
+    random_model(name, folder)
+    tiny_tokenizer(letters).save(str(folder / "tokenizer.json"))
     config = {"chat_template": TEMPLATE, "eos_token": "<|im_end|>"}
     (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
     return folder

@@ -92,7 +92,8 @@ class StepByStep:
         if last:
             del self.slots[request.id]
         reason = FinishReason.STOP if last else None
-        return Output(request.id, (made,), finished=reason, drafted=4, accepted=1)
+        ended_by = made if last else None
+        return Output(request.id, (made,), finished=reason, ended_by=ended_by, drafted=4, accepted=1)
 
 
 def asked(name: str, tokens: int = 3, prompt: int = 5) -> EngineRequest:

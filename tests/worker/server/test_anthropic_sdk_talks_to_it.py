@@ -258,6 +258,13 @@ async def test_a_full_queue_is_overloaded(start: Start) -> None:
             "at most 4 blocks",
         ),
         ({"temperature": -1}, "temperature must be between"),
+        ({"output_config": {"effort": "max"}}, "output_config.effort is not supported"),
+        ({"output_config": {"format": {"type": "xml"}}}, "output_config.format.type must be json_schema"),
+        ({"output_config": {"format": {"type": "json_schema"}}}, "output_config.format.schema is required"),
+        (
+            {"output_config": {"format": {"type": "json_schema", "schema": {"type": "wizard"}}}},
+            "output_config.format.schema: Invalid type",
+        ),
     ],
 )
 async def test_what_is_wrong_is_said_in_anthropic_s_shape(

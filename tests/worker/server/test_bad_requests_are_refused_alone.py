@@ -76,7 +76,27 @@ async def refused(run: Running, path: str, body: object, status: int = 400) -> d
         ({"top_logprobs": 3}, "top_logprobs", "needs logprobs"),
         ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", "at most 20"),
         ({"prompt_logprobs": 1}, "prompt_logprobs", "not supported"),
-        ({"response_format": {"type": "json_object"}}, "response_format", "only type text"),
+        (
+            {"response_format": {"type": "xml"}},
+            "response_format.type",
+            "must be text, json_object or json_schema",
+        ),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema.schema", "is required"),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "wizard"}}}},
+            "response_format",
+            "Invalid type: wizard",
+        ),
+        (
+            {"response_format": {"type": "json_object"}, "min_tokens": 3, "max_tokens": 9},
+            "min_tokens",
+            "cannot be combined",
+        ),
+        (
+            {"response_format": {"type": "json_object"}, "ignore_eos": True},
+            "ignore_eos",
+            "cannot be combined",
+        ),
         ({"tool_choice": "required"}, "tool_choice", "none or auto"),
         ({"tools": "all"}, "tools", "must be a list"),
         ({"model": 5}, "model", "must be a string"),
@@ -236,6 +256,8 @@ NAMES = st.sampled_from(
         "cache_control",
         "metadata",
         "chat_template_kwargs",
+        "parallel_tool_calls",
+        "output_config",
     ]
 )
 PARTS = st.fixed_dictionaries(

@@ -351,6 +351,27 @@ class Logprobs(Protocol):
         ...
 
 
+# --- constraints ----------------------------------------------------------------------------------------------------
+
+Mask = npt.NDArray[np.bool_]  # [vocabulary of the tokenizer]; what lies beyond may not come
+
+
+class ConstraintError(Exception):
+    """An answer cannot be kept to its constraint; it alone ends."""
+
+
+class Constraint(Protocol):
+    """What tokens may come in one answer. Mutable, one per sequence; `grammar.Grammar`."""
+
+    def allowed(self, draft: Sequence[int]) -> Sequence[Mask]:
+        """A mask for each row of a step, up to the first drafted token that may not come. ConstraintError. Changes nothing."""
+        ...
+
+    def take(self, tokens: Sequence[int]) -> bool:
+        """Go on behind tokens that now belong to the answer; whether it is complete, so that none may follow. ConstraintError."""
+        ...
+
+
 # --- prompt cache ---------------------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ Synchronous and without a clock of its own: a thread calls `iterate` as long as 
 lies in `policies/`; everything that touches the device in `executor`.
 """
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -12,9 +13,11 @@ import numpy.typing as npt
 
 from tierwright_worker.engine.cached_prompts import NO_CACHE_EVENTS, CachedPrompts, CacheEvents
 from tierwright_worker.engine.executor import Executor, StepResult, WarmUp
+from tierwright_worker.engine.grammar import masked
 from tierwright_worker.engine.interface import (
     Acceptance,
     Admission,
+    ConstraintError,
     FinishReason,
     Iteration,
     PrefillChunk,
@@ -39,6 +42,8 @@ from tierwright_worker.engine.policies.sampling import logprobs
 from tierwright_worker.engine.policies.scheduler import schedule
 from tierwright_worker.engine.sequence import Output, Request, Sequence
 from tierwright_worker.engine.speculation import BatchDrafter, Speculation
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,14 +282,22 @@ class Engine:
     ) -> Output:
         slot, request = self._slot_of(sequence), sequence.request
         rows = None if logits is None else logits[slot, : len(draft) + 1]
-        gained = self._accept(sequence, draft, [int(token) for token in result.best[slot]], rows)
-        self.speculation.learn(sequence, draft, gained)
-        already = len(sequence.output)
-        end_tokens = self._settings.end_tokens
+        already, constraint = len(sequence.output), request.constraint
         # Drafts may reach one token further than the context that plain decoding keeps to.
         fits = room(already, sequence.prompt_tokens + already, self.context, request.params.max_tokens)
-        kept = keep(gained.tokens[:fits], already=already, params=request.params, end_tokens=end_tokens)
-        reason = kept.reason
+        try:
+            gained = self._accept(sequence, draft, [int(token) for token in result.best[slot]], rows)
+            kept = keep(
+                gained.tokens[:fits],
+                already=already,
+                params=request.params,
+                end_tokens=self._settings.end_tokens,
+            )
+            complete = kept.reason is None and constraint is not None and constraint.take(kept.tokens)
+        except ConstraintError as error:
+            return self._give_up(sequence, error)
+        self.speculation.learn(sequence, draft, gained)
+        reason = FinishReason.STOP if complete else kept.reason
         sequence.take(kept.tokens)
         sequence.computed += len(kept.tokens)
         used = sequence.prompt_tokens + len(sequence.output)
@@ -301,6 +314,7 @@ class Engine:
             tokens=kept.tokens,
             logprobs=_logprobs(sequence, rows, kept.tokens),
             finished=reason,
+            ended_by=kept.ended_by,
             drafted=len(draft),
             accepted=min(gained.accepted, len(kept.tokens)),
             bent=min(gained.bent, len(kept.tokens)),
@@ -315,10 +329,13 @@ class Engine:
         rows: npt.NDArray[np.float32] | None,
     ) -> Acceptance:
         params, layered = sequence.request.params, self._settings.layered if draft else None
-        if params.greedy and layered is None:
+        constraint = sequence.request.constraint
+        if params.greedy and layered is None and constraint is None:
             return accept_greedy(draft, best)
         if rows is None:
             raise AssertionError("a step whose logits decide has logits")
+        if constraint is not None:
+            rows = masked(rows, constraint.allowed(draft))
         position = sequence.prompt_tokens + len(sequence.output)
         context = sequence.sampling_context(self._settings.end_tokens)
         if layered is None:
@@ -328,7 +345,14 @@ class Engine:
     def _needs_logits(self, sequence: Sequence, draft: tuple[int, ...]) -> bool:
         params = sequence.request.params
         bends = bool(draft) and self._settings.layered is not None
-        return bends or not params.greedy or params.logprobs is not None
+        constrained = sequence.request.constraint is not None
+        return bends or constrained or not params.greedy or params.logprobs is not None
+
+    def _give_up(self, sequence: Sequence, error: ConstraintError) -> Output:
+        """End one request that cannot go on; the others do."""
+        _log.warning("request %s ends: %s", sequence.request.id, error)
+        del self._running[sequence.request.id]
+        return Output(sequence.request.id, (), finished=FinishReason.ERROR)
 
     def _in_slot(self, slot: int) -> Sequence:
         return next(sequence for sequence in self._running.values() if sequence.slot == slot)

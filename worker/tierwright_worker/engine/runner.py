@@ -261,6 +261,7 @@ class EngineRunner:
                     request.priority,
                     request.tenant,
                     request.breakpoints,
+                    request.constraint,
                 )
             )
             if not verdict.admitted:
@@ -339,7 +340,6 @@ def _told(held: _Held, output: Output, ended: float) -> Progress:
         scheduled = held.arrived if held.scheduled is None else held.scheduled
         cache = output.cache or CacheUsage(0, 0, 0, len(held.request.prompt))
         begun = Beginning(held.arrived, scheduled, cache)
-    stopped = output.finished is FinishReason.STOP
     return Progress(
         id=output.id,
         tokens=output.tokens,
@@ -347,7 +347,7 @@ def _told(held: _Held, output: Output, ended: float) -> Progress:
         logprobs=output.logprobs,
         begun=begun,
         finish=output.finished,
-        ended_by=output.tokens[-1] if stopped else None,
+        ended_by=output.ended_by,
         bent=output.bent,
     )
 

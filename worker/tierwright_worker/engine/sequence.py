@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from tierwright_worker.engine.interface import (
     AcceptanceState,
+    Constraint,
     Drafter,
     FinishReason,
     RequestId,
@@ -28,6 +29,7 @@ class Request:
     priority: int = 0
     tenant: str = ""
     breakpoints: tuple[Breakpoint, ...] | None = None  # None: all of the prompt is worth caching
+    constraint: Constraint | None = None  # moved along with the answer: good for one run
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class Output:
     tokens: tuple[int, ...]
     logprobs: tuple[TokenLogprobs, ...] = ()
     finished: FinishReason | None = None
+    ended_by: int | None = None  # the end or stop token, the last of the tokens
     drafted: int = 0
     accepted: int = 0
     bent: int = 0  # accepted by a lossy rule alone

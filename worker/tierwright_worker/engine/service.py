@@ -10,6 +10,7 @@ from typing import Protocol
 
 from tierwright_worker.engine.interface import (
     Admission,
+    Constraint,
     FinishReason,
     RequestId,
     SamplingParams,
@@ -32,6 +33,7 @@ class EngineRequest:
     tenant: str = ""
     priority: int = 0
     breakpoints: tuple[Breakpoint, ...] | None = None
+    constraint: Constraint | None = None  # what the answer is kept to; of this sequence alone
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from tierwright_worker.engine.policies.breakpoints import LONG_SECONDS, MOST_BRE
 from tierwright_worker.server.asked import Asked, Conversation, Mark
 from tierwright_worker.server.errors import bad_request
 from tierwright_worker.server.fields import Fields
-from tierwright_worker.server.openai_requests import sampling, tool_names
+from tierwright_worker.server.openai_requests import check_constrained, sampling, tool_names
 
 LIFETIMES = {"5m": SHORT_SECONDS, "1h": LONG_SECONDS}
 TOOLS = -1
@@ -31,11 +31,28 @@ def messages_request(body: Mapping[str, Any]) -> Asked:
         stop=fields.texts("stop_sequences"),
         stream=fields.flag("stream"),
         tenant=fields.text("cache_salt", "") or metadata.text("user_id", ""),
+        schema=_schema(fields),
+        schema_field="output_config.format.schema",
         tool_names=tool_names(read.tools),
         most_calls=1 if one else None,
         cut_to_context=True,
         automatic_cache=False,
     )
+
+
+def _schema(fields: Fields) -> Mapping[str, Any] | None:
+    """What `output_config` keeps the answer to."""
+    config = fields.object("output_config")
+    config.refuse(("effort",), "is not supported by this worker")
+    if not config.has("format"):
+        return None
+    form = config.object("format")
+    if form.text("type") != "json_schema":
+        raise bad_request(f"{form.path('type')} must be json_schema", form.path("type"))
+    if not form.has("schema"):
+        raise bad_request(f"{form.path('schema')} is required", form.path("schema"))
+    check_constrained(fields)
+    return form.object("schema").document
 
 
 def conversation(body: Mapping[str, Any]) -> Conversation:

@@ -296,9 +296,12 @@ class Server:
             raise ApiError(503, "the model is still being loaded", retry_after=5)
         self._check_alive()
         prompts = await self._read(asked.prompts)
+        grammar = None
+        if asked.schema is not None:
+            grammar = await asyncio.to_thread(self._vocabulary.grammar, asked, engine.facts.end_tokens)
         # Reading took its time: what was true before may be so no more.
         self._check_alive()
-        choices = choices_of(asked, prompts, engine, self._vocabulary, uuid.uuid4().hex)
+        choices = choices_of(asked, prompts, engine, self._vocabulary, uuid.uuid4().hex, grammar)
         generation = Generation(engine, choices, metrics)
         try:
             with generation:

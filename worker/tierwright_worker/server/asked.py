@@ -49,6 +49,7 @@ class RawPrompt:
 class Asked:
     """A request. `params` lacks what is known only later: max_tokens where `max_tokens` is None, and a drawn seed.
 
+    `schema`: what the answer is kept to, None = nothing; `schema_field`: where it stood, for messages.
     `tool_names`: tools that may be called; `most_calls`: calls in one answer at most, None = any number.
     `cut_to_context`: a max_tokens beyond the context is cut instead of refused. `automatic_cache`: all full pages are
     cached, not only those up to the conversation's marks.
@@ -68,6 +69,8 @@ class Asked:
     echo: bool = False
     tenant: str = ""
     priority: int = 0
+    schema: Mapping[str, Any] | None = None
+    schema_field: str = ""
     tool_names: frozenset[str] = frozenset()
     most_calls: int | None = None
     cut_to_context: bool = False

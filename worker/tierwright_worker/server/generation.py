@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from tierwright_worker.engine.grammar import Grammar
 from tierwright_worker.engine.interface import FinishReason, RequestId, SamplingParams, TokenLogprobs
 from tierwright_worker.engine.policies.breakpoints import CacheUsage
 from tierwright_worker.engine.policies.detokenizer import IncrementalDecoder
@@ -236,7 +237,12 @@ class RejectedError(ApiError):
 
 
 def choices_of(
-    asked: Asked, prompts: Sequence[ReadPrompt], engine: Engine, vocabulary: Vocabulary, request_id: str
+    asked: Asked,
+    prompts: Sequence[ReadPrompt],
+    engine: Engine,
+    vocabulary: Vocabulary,
+    request_id: str,
+    grammar: Grammar | None = None,
 ) -> list[Choice]:
     """The sequences that a request needs: n for each prompt, in that order. ApiError 400 where one does not fit."""
     first_seed = secrets.randbits(63) if asked.seed is None else asked.seed
@@ -252,6 +258,7 @@ def choices_of(
                 tenant=asked.tenant,
                 priority=asked.priority,
                 breakpoints=None if asked.automatic_cache else prompt.breakpoints,
+                constraint=None if grammar is None else grammar.copy(),
             )
             choices.append(Choice(index, prompt, request, asked, vocabulary))
     return choices

@@ -116,9 +116,7 @@ def _asked(
     logprobs: int | None,
 ) -> Asked:
     fields.refuse(NOT_SUPPORTED, "is not supported by this worker")
-    form = fields.object("response_format")
-    if form.text("type", "text") != "text":
-        raise bad_request("response_format: only type text is supported by this worker", "response_format")
+    schema = _schema(fields)
     stream = fields.flag("stream")
     if fields.has("stream_options") and not stream:
         raise bad_request("stream_options can only be given with stream: true", "stream_options")
@@ -136,6 +134,8 @@ def _asked(
         include_usage=options.flag("include_usage"),
         continuous_usage=options.flag("continuous_usage_stats"),
         echo=fields.flag("echo"),
+        schema=schema,
+        schema_field="response_format",
         tenant=fields.text("cache_salt", ""),
         priority=fields.integer("priority", 0, at_least=-(2**31)),
     )
@@ -148,6 +148,31 @@ def _tool(tool: Fields) -> Mapping[str, Any]:
         raise bad_request(f"{tool.path('type')} must be function, got {kind!r}", tool.path("type"))
     tool.object("function").text("name")
     return dict(tool.document)
+
+
+def _schema(fields: Fields) -> Mapping[str, Any] | None:
+    """What `response_format` keeps the answer to."""
+    form = fields.object("response_format")
+    kind = form.text("type", "text")
+    if kind == "text":
+        return None
+    if kind not in ("json_object", "json_schema"):
+        where = form.path("type")
+        raise bad_request(f"{where} must be text, json_object or json_schema, got {kind!r}", where)
+    check_constrained(fields)
+    if kind == "json_object":
+        return {"type": "object"}
+    named = form.object("json_schema")
+    if not named.has("schema"):
+        raise bad_request(f"{named.path('schema')} is required", named.path("schema"))
+    return named.object("schema").document
+
+
+def check_constrained(fields: Fields) -> None:
+    """Refuse what would keep a constrained answer from ending where it must."""
+    for name in ("min_tokens", "ignore_eos"):
+        if fields.get(name):
+            raise bad_request(f"{fields.path(name)} cannot be combined with a format of the answer", name)
 
 
 def _message(message: Fields) -> Mapping[str, Any]:

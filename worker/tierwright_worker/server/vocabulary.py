@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from hashlib import sha256
 
+from tierwright_worker.engine.grammar import Grammar, Grammars
 from tierwright_worker.engine.policies.tool_calls import MARKS, ToolCallFormat, ToolCallReader, format_of
 from tierwright_worker.server.asked import Asked
+from tierwright_worker.server.errors import bad_request
 from tierwright_worker.tokenizer.text import TextCodec
 from tierwright_worker.tokenizer.token_bytes import token_bytes
 
@@ -25,6 +27,8 @@ class Vocabulary:
             if token is not None:
                 marked[token] = mark.encode()
         self._marked = tuple(marked)
+        self._tokenizer = codec.tokenizer
+        self._grammars: Grammars | None = None
 
     def shown(self, asked: Asked) -> Sequence[bytes]:
         """The bytes to decode an answer with: where tools may be called, the special tokens that mark a call have text."""
@@ -40,3 +44,17 @@ class Vocabulary:
         """An id for a call: letters and digits, as many as the template takes, behind a prefix where it takes one."""
         digest = sha256(unique.encode()).hexdigest()
         return digest[:MISTRAL_ID] if self._form is ToolCallFormat.MISTRAL else f"call_{digest[:24]}"
+
+    def grammar(self, asked: Asked, end_tokens: frozenset[int]) -> Grammar | None:
+        """What keeps an answer to the request's schema; may take a while, so call it off the event loop.
+
+        ApiError 400 where the schema cannot be followed.
+        """
+        if asked.schema is None:
+            return None
+        if self._grammars is None:
+            self._grammars = Grammars(self._tokenizer.to_str(), end_tokens)
+        try:
+            return self._grammars.of_schema(asked.schema)
+        except ValueError as error:
+            raise bad_request(f"{asked.schema_field}: {error}", asked.schema_field) from None
