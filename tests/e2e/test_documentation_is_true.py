@@ -48,8 +48,9 @@ def reader(
 
 
 NO_INSTALLER = """
-import getpass, importlib.util, subprocess, kopf
-print("user", getpass.getuser())
+import importlib.util, os, subprocess
+import tierwright.control.wiring  # the operator whole, kopf with it
+print("user", os.getuid())
 found = [name for name in ("pip", "setuptools", "wheel", "ensurepip") if importlib.util.find_spec(name)]
 for python in ("/usr/local/bin/python3", "/usr/bin/python3"):
     try:
