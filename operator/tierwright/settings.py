@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 
 ENV_PREFIX: Final = "TIERWRIGHT_"
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_REPOSITORY: Final = re.compile(r"[a-z0-9][a-z0-9._-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)*")
 _N = TypeVar("_N", int, float)
 PRECEDENCE: Final = ("the command line", "the environment", "the default")
 
@@ -60,6 +61,12 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _repository(text: str) -> str:
+    if not _REPOSITORY.fullmatch(text):
+        raise ValueError(f"{text!r} is no repository; write it without tag and digest")
+    return text
+
+
 def _setting(parse: Callable[[str], Any], default: Any, help_: str) -> Any:
     return field(default=default, metadata={"parse": parse, "help": help_})
 
@@ -90,6 +97,11 @@ class Settings:
         _seconds(0.01, 5), 0.2, "how long the changes of a tier are collected before one reconcile"
     )
     parallel_reconciles: int = _setting(_integer(1, 256), 16, "tiers reconciled at the same time")
+    worker_repository: str = _setting(
+        _repository,
+        "localhost/tierwright/worker",
+        "repository of the images of the JAX worker, of which engine.type jax takes VERSION-cpu, -cuda or -neuron",
+    )
     reconcile_timeout_seconds: float = _setting(_seconds(5, 3600), 120.0, "longest time of one reconcile")
 
 

@@ -371,3 +371,10 @@ def test_the_notes_tell_how_to_apply_a_tier_that_is_accepted() -> None:
     namespaced = chart.render(values=['watchNamespaces=["team-a"]'], notes=True).partition("NOTES:")[2]
     assert "kubectl --namespace team-a apply" in namespaced
     assert "create namespace" not in namespaced
+
+
+def test_the_operator_is_told_where_the_workers_images_lie() -> None:
+    spec = only(rendered('worker.image.repository="registry.example.com/own/worker"'), "Deployment")["spec"]
+    (container,) = spec["template"]["spec"]["containers"]
+    env = {each["name"]: each.get("value") for each in container["env"]}
+    assert env["TIERWRIGHT_WORKER_REPOSITORY"] == "registry.example.com/own/worker"

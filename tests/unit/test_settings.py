@@ -56,6 +56,7 @@ def test_what_is_no_number_or_no_namespace_is_told_with_what_fits() -> None:
         "TIERWRIGHT_RESYNC_SECONDS": "5s",
         "TIERWRIGHT_PARALLEL_RECONCILES": "many",
         "TIERWRIGHT_NAMESPACES": "serving,../kube-system",
+        "TIERWRIGHT_WORKER_REPOSITORY": "registry.example.com/worker:0.1.0",
     }
     with pytest.raises(SettingsError) as caught:
         resolve({}, environment)
@@ -63,3 +64,9 @@ def test_what_is_no_number_or_no_namespace_is_told_with_what_fits() -> None:
     assert "TIERWRIGHT_RESYNC_SECONDS='5s': write a number of seconds without a unit, such as 30" in words
     assert "write a whole number" in words
     assert "'../kube-system' is no name of a namespace" in words
+    assert "write it without tag and digest" in words
+
+
+@pytest.mark.parametrize("text", ["worker", "localhost/a/worker", "registry.example.com:5000/a-b/c_d"])
+def test_a_repository_may_name_its_registry_and_port(text: str) -> None:
+    assert resolve({"worker_repository": text}, {}).worker_repository == text

@@ -240,7 +240,10 @@ def make_reconcile(parts: Parts) -> Reconcile:
         parts.recorder,
         lambda: datetime.now(UTC),
         metrics=parts.metrics,
-        settings=ReconcileSettings(resync=timedelta(seconds=parts.settings.resync_seconds)),
+        settings=ReconcileSettings(
+            resync=timedelta(seconds=parts.settings.resync_seconds),
+            worker_repository=parts.settings.worker_repository,
+        ),
         on_news=parts.on_news,
     ).reconcile
 

@@ -33,6 +33,7 @@ from tierwright.desired.bundle import (
 )
 from tierwright.desired.labels import TIER_LABEL, selector_text
 from tierwright.desired.names import child_name, label_value
+from tierwright.engines.engine import WORKER_REPOSITORY
 from tierwright.kube.errors import ApiError, KubeError, Verdict
 from tierwright.kube.events import EventRecorder
 from tierwright.kube.resources import DEPLOYMENT, HPA, JOB, PVC, Object, ObjectRef, ref_of
@@ -60,6 +61,8 @@ class ReconcileSettings:
     wait_for_deletion: timedelta = timedelta(seconds=5)
     look_again_at_stuck_pods: timedelta = timedelta(seconds=30)
     look_again_at_young_pods: timedelta = timedelta(seconds=6)
+    worker_repository: str = WORKER_REPOSITORY
+    """Not a wait: where the default images of the project's own worker lie."""
 
     @property
     def patience(self) -> Patience:
@@ -142,7 +145,8 @@ class Reconciler:
             return intake, None
         workload = self._stored_workload(key, obj)
         facts = compile_facts(workload, self._jobs(key), self._store.pods_of(*key), obj["metadata"]["uid"])
-        bundle = desired_bundle(intake.tier, BundleContext(pinned_engine(workload), facts))
+        context = BundleContext(pinned_engine(workload), facts, self._settings.worker_repository)
+        bundle = desired_bundle(intake.tier, context)
         if isinstance(bundle, Refusal):
             words = Finding(bundle.reason, f"{bundle.path}: {bundle.message}")
             return replace(intake, stage=Stage.REFUSED, refusal=words), None

@@ -22,7 +22,7 @@ from tierwright.desired.services import endpoint, headless_service, service
 from tierwright.desired.volumes import COMPILE_VOLUME
 from tierwright.desired.weights import WEIGHTS_VOLUME, weights_plan
 from tierwright.engines.catalog import engine_plan
-from tierwright.engines.engine import EnginePlan, EngineRequest
+from tierwright.engines.engine import WORKER_REPOSITORY, EnginePlan, EngineRequest
 from tierwright.hardware.accelerators import placement
 from tierwright.hardware.placement import Placement
 from tierwright.hardware.refusal import Refusal, RefusedError
@@ -54,6 +54,8 @@ class BundleContext:
     """The engine that the live Deployment runs, from ``pinned_engine``."""
     compile: CompileFacts | None = None
     """What is known of compiling; None shows all that would ever be made."""
+    worker_repository: str = WORKER_REPOSITORY
+    """Where the default images of the project's own worker lie."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,7 @@ def _bundle(tier: InferenceTier, context: BundleContext) -> Bundle:
             startup_seconds=times.startup,
             image=None if in_use is None else in_use.image,
             version=None if in_use is None else in_use.version,
+            worker_repository=context.worker_repository,
         ),
     )
     template = pod_template(tier, where, weights, plan, times)

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 HTTP_PORT: Final = 8000
+WORKER_REPOSITORY: Final = "localhost/tierwright/worker"
+"""Repository of the project's own worker. No registry: until the project publishes an image, whoever took a name would
+run code in its users' clusters. The operator is told another one by a setting."""
 CACHE_PATH: Final = "/cache"
 """Where the tier's compile cache is mounted; HOME and every cache of the engine lie below it."""
 
@@ -25,6 +28,8 @@ class EngineRequest:
     """Image that is in use and stays, instead of this release's default."""
     version: str | None
     """Version that belongs to ``image``."""
+    worker_repository: str = WORKER_REPOSITORY
+    """Where the default images of the project's own worker lie."""
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,6 @@ from tierwright.engines.jax_arguments import compile_arguments, serve_arguments
 
 NEWEST: Final = "0.1.0"
 """The newest version of the worker, and the one whose arguments are generated."""
-_REPOSITORY: Final = "localhost/tierwright/worker"
-# No registry: until the project publishes an image, whoever took a name would run code in its users' clusters.
 _FLAVOURS: Final[Mapping[Accelerator, str]] = {
     Accelerator.CPU: "cpu",
     Accelerator.NVIDIA: "cuda",
@@ -51,7 +49,7 @@ def _image_and_version(spec: TierSpec, request: EngineRequest) -> tuple[str, str
     if request.image is not None:
         return request.image, engine.version or request.version
     version = engine.version or NEWEST
-    return f"{_REPOSITORY}:{version}-{_FLAVOURS[spec.hardware.accelerator]}", version
+    return f"{request.worker_repository}:{version}-{_FLAVOURS[spec.hardware.accelerator]}", version
 
 
 def _environment(spec: TierSpec) -> dict[str, str]:

@@ -33,6 +33,17 @@ def test_the_default_image_is_the_worker_of_this_release_for_the_accelerator(
     assert not default.warnings
 
 
+def test_the_default_image_lies_where_the_operator_is_told() -> None:
+    request = EngineRequest(
+        "/m", None, 1, 1, None, None, worker_repository="registry.example.com:5000/own/worker"
+    )
+    engine = {"type": "jax"}
+    assert (
+        engine_plan(tier("cpu", engine=engine).spec, request).image
+        == "registry.example.com:5000/own/worker:0.1.0-cpu"
+    )
+
+
 def test_the_arguments_are_those_of_the_worker_in_this_repository() -> None:
     assert tomllib.loads(WORKER.read_text())["project"]["version"] == NEWEST
 
