@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integration.live import NAME, Object, apply_ready, events, tier
-from tests.support.activity import wait_resyncs, writes
+from tests.support.activity import wait_resyncs, writes, writes_at_rest
 from tests.support.kubernetes import Kubernetes
 from tests.support.waiting import eventually
 
@@ -65,13 +65,9 @@ def test_fields_by_hand_are_told_once_and_left_alone(
     live = k8s.must_get("Deployment", NAME)["spec"]["template"]["spec"]
     assert live["hostname"] == "by-hand"
     assert len(live["containers"]) == 2
-
-    def at_rest() -> bool:
-        before = len(writes(cluster.audit_log, operator.user, k8s.namespace))
-        wait_resyncs(operator, 2)
-        return len(writes(cluster.audit_log, operator.user, k8s.namespace)) == before
-
-    eventually(at_rest, "nothing is fought over")
+    before = writes_at_rest(cluster.audit_log, operator, k8s.namespace)
+    wait_resyncs(operator, 2)
+    assert writes(cluster.audit_log, operator.user, k8s.namespace) == before, "nothing is fought over"
     k8s.patch("Deployment", NAME, {"spec": {"template": {"spec": {"hostname": None}}}})
     k8s.apply({**sidecar(""), "spec": {}}, manager="mesh")
     k8s.apply({**service, "spec": {}}, manager="debugger")
@@ -145,8 +141,7 @@ def test_sidecar_that_a_policy_adds_is_neither_told_nor_fought(
         eventually(in_force, "the policy is in force")
         apply_ready(k8s, tier())
         assert len(k8s.must_get("Deployment", NAME)["spec"]["template"]["spec"]["containers"]) == 2
-        wait_resyncs(operator, 1)
-        before = writes(cluster.audit_log, operator.user, k8s.namespace)
+        before = writes_at_rest(cluster.audit_log, operator, k8s.namespace)
         wait_resyncs(operator, 3)
         assert writes(cluster.audit_log, operator.user, k8s.namespace)[len(before) :] == []
         assert warnings(k8s) == []

@@ -15,7 +15,7 @@ from tests.integration.live import (
     wait_ready,
 )
 from tests.support import activity
-from tests.support.activity import wait_resyncs
+from tests.support.activity import wait_resyncs, writes_at_rest
 from tests.support.kubernetes import Kubernetes
 from tests.support.waiting import eventually, holds_for
 
@@ -44,8 +44,7 @@ def test_settled_tier_writes_nothing_over_ten_resyncs(
             podTemplate={"spec": {"hostNetwork": False, "tolerations": [{"key": "a", "operator": "Exists"}]}},
         ),
     )
-    wait_resyncs(operator, 1)
-    before = writes(cluster, operator, k8s)
+    before = writes_at_rest(cluster.audit_log, operator, k8s.namespace)
     wait_resyncs(operator, 10)
     assert writes(cluster, operator, k8s)[len(before) :] == []
 
@@ -61,8 +60,7 @@ def test_tier_that_cannot_start_settles_as_well(
         )
     )
     wait_condition(k8s, "Ready", "False", "StorageClassMissing")
-    wait_resyncs(operator, 1)
-    before = writes(cluster, operator, k8s)
+    before = writes_at_rest(cluster.audit_log, operator, k8s.namespace)
     wait_resyncs(operator, 5)
     assert writes(cluster, operator, k8s)[len(before) :] == []
 
@@ -71,8 +69,7 @@ def test_labels_and_annotations_of_others_change_nothing(
     k8s: Kubernetes, cluster: "Cluster", operator: "OperatorProcess"
 ) -> None:
     apply_ready(k8s, tier())
-    wait_resyncs(operator, 1)
-    before = writes(cluster, operator, k8s)
+    before = writes_at_rest(cluster.audit_log, operator, k8s.namespace)
     foreign = {"metadata": {"labels": {"example.com/team": "ml"}, "annotations": {"example.com/seen": "1"}}}
     for kind in ("Deployment", "Service", "ServiceAccount", "InferenceTier"):
         k8s.patch(kind, NAME, foreign)
@@ -174,8 +171,7 @@ def test_policy_that_changes_a_child_back_is_reported_and_not_fought(
         stalled = wait_condition(k8s, "Stalled", "True", "DriftNotCorrected")
         assert "spec.progressDeadlineSeconds" in stalled["message"]
         wait_condition(k8s, "Ready", "True", "Serving")
-        wait_resyncs(operator, 1)
-        before = writes(cluster, operator, k8s)
+        before = writes_at_rest(cluster.audit_log, operator, k8s.namespace)
         wait_resyncs(operator, 4)
         assert writes(cluster, operator, k8s)[len(before) :] == []
         wait_one_event(k8s, "DriftNotCorrected")
@@ -193,8 +189,7 @@ def test_deleted_tier_leaves_no_writes_behind(
     apply_ready(k8s, tier())
     k8s.delete("InferenceTier", NAME)
     eventually(lambda: k8s.get("Deployment", NAME) is None, "the children are collected")
-    wait_resyncs(operator, 1)
-    before = writes(cluster, operator, k8s)
+    before = writes_at_rest(cluster.audit_log, operator, k8s.namespace)
     wait_resyncs(operator, 2)
     assert writes(cluster, operator, k8s)[len(before) :] == []
     holds_for(lambda: k8s.get("Service", NAME) is None, "nothing comes back", seconds=1)

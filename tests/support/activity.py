@@ -30,3 +30,20 @@ def writes(audit_log: Path, user: str, namespace: str) -> list[str]:
         for each in mutations(audit_log, user)
         if each["objectRef"].get("namespace") == namespace
     ]
+
+
+def writes_at_rest(
+    audit_log: Path, operator: OperatorProcess, namespace: str, *, but_for: str = " nothing "
+) -> list[str]:
+    """All writes so far, once a whole resync passed without another one; ``but_for`` names those that may go on."""
+
+    def so_far() -> list[str]:
+        return [each for each in writes(audit_log, operator.user, namespace) if but_for not in each]
+
+    def at_rest() -> bool:
+        before = len(so_far())
+        wait_resyncs(operator, 1)
+        return len(so_far()) == before
+
+    eventually(at_rest, "the operator has said and done all", deadline_s=120)
+    return writes(audit_log, operator.user, namespace)

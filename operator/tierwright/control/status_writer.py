@@ -1,6 +1,7 @@
 """Writes a tier's status when it differs from what is stored, and Events for what changed (rules 4 and 19)."""
 
 import logging
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -11,13 +12,14 @@ from tierwright.control.apply_plan import manifest_hash
 from tierwright.control.attempts import Patience, Row
 from tierwright.control.containment import differences
 from tierwright.control.status.transitions import transitions
-from tierwright.kube.errors import ApiError
+from tierwright.kube.errors import ApiError, Verdict
 from tierwright.kube.events import EventRecorder
 from tierwright.kube.resources import Object, ref_of
 from tierwright.kube.verbs import KubeClient
 from tierwright.observe.managers import STATUS_MANAGER
 from tierwright.observe.store import Store, TierKey
 
+_WHOEVER_ASKS: Final = frozenset({401, 403, 405})
 _UNTYPED: Final = "failed to create typed live object"
 _log = logging.getLogger(__name__)
 
@@ -30,6 +32,19 @@ def stored_status(obj: Object) -> TierStatus:
         return TierStatus()
 
 
+@dataclass(frozen=True)
+class _Refused:
+    """A status that the server did not take, when, and whether it would have been the same for any other."""
+
+    digest: str
+    at: datetime
+    of_any_content: bool
+
+    def stands(self, digest: str, oldest: datetime) -> bool:
+        """Whether another try would only be refused again."""
+        return self.at > oldest and (self.of_any_content or self.digest == digest)
+
+
 class StatusWriter:
     """The one writer of tiers' status."""
 
@@ -39,6 +54,7 @@ class StatusWriter:
         self._recorder = recorder
         self._patience = patience
         self._rows: dict[TierKey, Row] = {}
+        self._refused: dict[TierKey, _Refused] = {}
         self._unheeded: dict[TierKey, tuple[str, Object, Object]] = {}
         """The tier's uid, a status that was written, and what the server kept of it when the two differ."""
 
@@ -65,7 +81,16 @@ class StatusWriter:
                 metadata["name"],
             )
             return set()
-        live = await self._send(obj, wire, stored)
+        refused = self._refused.get(key)
+        if refused is not None and refused.stands(digest, now - self._patience.refused):
+            return set()
+        try:
+            live = await self._send(obj, wire, stored)
+        except ApiError as error:
+            if error.verdict is not Verdict.RETRY:
+                self._refused[key] = _Refused(digest, now, of_any_content=error.status in _WHOEVER_ASKS)
+            raise
+        self._refused.pop(key, None)
         row.note(digest, now)
         news = self._store.put(self._store.tier_kind, live)
         kept: Object = live.get("status") or {}
@@ -107,6 +132,7 @@ class StatusWriter:
         """Drops what is remembered of a tier that is gone."""
         self._unheeded.pop(key, None)
         self._rows.pop(key, None)
+        self._refused.pop(key, None)
 
 
 def _timeless(wire: Object) -> Object:
