@@ -281,10 +281,10 @@ class Reconciler:
         if isinstance(error, ApiError) and error.status == _GONE:
             return Done()  # the tier went while we looked at it; its deletion brings the key once more
         _log.warning("the status could not be written: %s", error)
-        retry_after = error.retry_after
-        if error.verdict is not Verdict.RETRY:
-            retry_after = self._settings.resync.total_seconds()
-        return Failed(work.applied.error or error, retry_after)
+        if work.applied.error is None and error.verdict is not Verdict.RETRY:
+            # No hold: the next edit is carried out at once, though it cannot be told before the next resync.
+            return RequeueAfter(self._settings.resync.total_seconds())
+        return Failed(work.applied.error or error, error.retry_after)
 
     def _jobs(self, key: TierKey) -> list[Object]:
         return self._store.children_of(*key, JOB)
