@@ -8,6 +8,7 @@ from typing import Any
 from tierwright_worker.cli.flags import WorkerSettings
 from tierwright_worker.cli.start import read_model, running_engine, warm_engine
 from tierwright_worker.engine.runner import EngineRunner
+from tierwright_worker.errors import DeviceError, WorkerError
 from tierwright_worker.server.app import Server, ServerSettings
 from tierwright_worker.server.lifecycle import Listener, ListenSettings
 
@@ -43,7 +44,15 @@ async def serve(settings: WorkerSettings) -> None:
             server.attach(warming.result())
     if warming.done():
         warming.result()
-    await serving
+    try:
+        await serving
+    except DeviceError as error:
+        raise own_kind(error, warming.result().error if warming.done() else None) from error
+
+
+def own_kind(died: DeviceError, cause: BaseException | None) -> WorkerError:
+    """The error of an engine that died: of its cause's kind, and so with its exit status, where the worker has one for it."""
+    return type(cause)(str(died)) if isinstance(cause, WorkerError) else died
 
 
 def _in_thread(work: Callable[[], EngineRunner]) -> "asyncio.Future[EngineRunner]":
