@@ -78,10 +78,16 @@ def ensure_base_images(progress: Callable[[str], None] = print) -> BaseImages:
     tag = f"{PYTHON_REPOSITORY}:{_digest([debian.digest, _fingerprint(python), python_dockerfile(python)])}"
     folder = paths.cache_dir() / "base" / debian.digest
     pause = paths.cache_dir() / "images" / f"tierwright-pause-{debian.digest}.tar"
+
+    def is_there() -> bool:
+        return pause.exists() and buildah.has_image(tag)
+
+    if is_there():  # without waiting for somebody else's build
+        for used in (pause, folder):
+            paths.mark_used(used)
+        return BaseImages(tag, pause)
     with buildah.session():
-        if pause.exists() and buildah.has_image(tag):
-            for used in (pause, folder):
-                paths.mark_used(used)
+        if is_there():
             return BaseImages(tag, pause)
         ensure_debian(debian, folder, progress)
         _build_pause(folder, pause)

@@ -67,11 +67,12 @@ def file_stem(reference: str) -> str:
 
 
 def has_image(tag: str) -> bool:
-    """Whether buildah's storage holds an image of this name."""
-    done = subprocess.run(
-        _command(["inspect", "--type", "image", tag]), env=_environment(), capture_output=True, check=False
-    )
-    return done.returncode == 0
+    """Whether buildah's storage holds an image of this name. Needs no session: it reads only."""
+    if not storage_dir().is_dir():
+        return False
+    # In a mount namespace of its own, since even this mounts the storage.
+    argv = ["unshare", "--mount", "buildah", *_places(), "inspect", "--type", "image", tag]
+    return subprocess.run(argv, env=_environment(), capture_output=True, check=False).returncode == 0
 
 
 def listed_images() -> str:
@@ -96,12 +97,15 @@ def _command(argv: Sequence[str]) -> list[str]:
 
     What buildah knows of blobs it keeps in /var/lib/containers whenever it is run by root, whatever its settings.
     """
-    root = storage_dir()
     mount = f'mount --bind "$0" {_FIXED_FOLDER} && exec "$@"'
     return [
         *("unshare", "--mount", "sh", "-c", mount, str(_own_folder())),
-        *("buildah", "--root", str(root / "root"), "--runroot", str(root / "run"), *argv),
+        *("buildah", *_places(), *argv),
     ]
+
+
+def _places() -> list[str]:
+    return ["--root", str(storage_dir() / "root"), "--runroot", str(storage_dir() / "run")]
 
 
 def _own_folder() -> Path:
