@@ -15,6 +15,12 @@ from tests.support.kubernetes import Kubernetes
 from tests.support.waiting import eventually
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """All tests of this folder are of one kind, and the first of them may wait for a build or for another cluster."""
+    item.add_marker(pytest.mark.e2e)
+    item.add_marker(pytest.mark.timeout(900))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that want the machine for themselves come first, then those of a bare cluster, then those of Tierwright.

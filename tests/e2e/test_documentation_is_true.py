@@ -14,8 +14,6 @@ from tests.support.documents import ROOT, blocks, run_story, stories
 from tests.support.kubernetes import Kubernetes
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.e2e
-
 ENDED = ("Succeeded", "Failed")
 TOLD = ("quickstart", "gated", "replicas", "batch", "caches", "remove")
 """All stories, in an order in which a reader could follow them."""

@@ -15,8 +15,6 @@ from tests.e2e.machine import processes_of, real_nodes, snapshot, wait_until_fre
 from tests.e2e.real_cluster import RealCluster, claim, probe_pod, ready
 from tests.support.kubernetes import Kubernetes
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
-
 
 def made_busy(running: clusters.Cluster) -> RealCluster:
     """Give the nodes of a fresh cluster a pod each, one with a volume."""

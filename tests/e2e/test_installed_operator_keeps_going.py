@@ -22,8 +22,6 @@ from tests.e2e.real_cluster import gone, probe_pod, ready
 from tests.support.kubernetes import Kubernetes, mutations
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
-
 FETCHED = "/models/hf/owner/model/main"
 DEVICES = "nvidia.com/gpu"
 TOO_MANY = 16

@@ -23,8 +23,6 @@ from tests.e2e.installation import (
 from tests.support.kubernetes import Kubernetes
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
-
 MODEL = "meta/llama-3.1-8b"
 PROMPT = "Repeat this line, then tell why it matters: every request that was accepted is answered to its end."
 LONG_ANSWER = 400

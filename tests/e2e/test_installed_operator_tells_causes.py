@@ -19,8 +19,6 @@ from tests.e2e.installation import (
 from tests.support.kubernetes import Kubernetes
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
-
 ALLOCATE = "block = bytearray(512 << 20); import time; time.sleep(600)"
 QUICK_LIVENESS = {
     "livenessProbe": {"periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": 2},

@@ -26,8 +26,6 @@ from tests.e2e.real_cluster import (
 from tests.support.kubernetes import Kubernetes
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
-
 
 def test_nodes_have_the_labels_taints_and_devices_of_their_pools(
     real_cluster: RealCluster, k8s: Kubernetes
