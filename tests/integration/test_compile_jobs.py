@@ -101,13 +101,17 @@ def test_the_volume_is_filled_before_any_pod_starts_and_the_job_goes(
     wait_condition(k8s, "Reconciling", "True", "Applying")
     eventually(lambda: job_pods(k8s), "the Job's pod")
     holds_for(lambda: k8s.get("Deployment", NAME) is None, "the pods wait for the Job", seconds=2)
+    wait_resyncs(operator, 1)
+    before = len(writes(cluster.audit_log, operator.user, k8s.namespace))
+    wait_resyncs(operator, 3)
+    assert writes(cluster.audit_log, operator.user, k8s.namespace)[before:] == [], "to wait costs nothing"
     assert k8s.list("Pod", f"tierwright.dev/tier={NAME}") == [], "no Service finds its pod"
 
     finish(k8s, job)
     eventually(lambda: k8s.get("Deployment", NAME), "the pods start when the Job has ended")
     k8s.apply(jax_tier())
     wait_ready(k8s)
-    wait_condition(k8s, "CompileCacheReady", "True", "Compiled")
+    assert " took " in wait_condition(k8s, "CompileCacheReady", "True", "Compiled")["message"]
     eventually(lambda: not jobs(k8s) and not job_pods(k8s), "the Job and its pods are gone")
 
     wait_resyncs(operator, 1)

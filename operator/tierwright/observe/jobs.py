@@ -1,6 +1,7 @@
 """Reads out of a live Job what the status is computed from: whether it ended, how, and how often it was tried."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from tierwright.kube.resources import Object
 
@@ -18,6 +19,8 @@ class JobView:
     """Tries that ended with an error."""
     giving_up: bool = False
     """Its end is decided, and its pods are being stopped."""
+    seconds: int | None = None
+    """From its start to its good end."""
 
     @property
     def ended(self) -> bool:
@@ -39,5 +42,12 @@ def job_view(job: Object) -> JobView:
         reason=str(end.get("reason") or ""),
         message=str(end.get("message") or ""),
         failed_pods=int(status.get("failed") or 0),
+        seconds=_seconds(status.get("startTime"), status.get("completionTime")),
         giving_up="FailureTarget" in ends and "Failed" not in ends,
     )
+
+
+def _seconds(start: str | None, end: str | None) -> int | None:
+    if not start or not end:
+        return None
+    return max(0, round((datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()))

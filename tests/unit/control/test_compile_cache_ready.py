@@ -160,6 +160,15 @@ def test_compiled_programs_are_ready() -> None:
         assert (said.status, said.reason) == ("True", Reason.COMPILED)
 
 
+def test_how_long_compiling_took_is_told_and_outlives_the_job() -> None:
+    """kaito#2325: nobody could tell which of 966 seconds to ready went into compiling."""
+    done = job(("Complete", "", ""))
+    done["status"] |= {"startTime": "2026-11-30T11:00:00Z", "completionTime": "2026-11-30T11:03:15Z"}
+    before = status_of(view(Reason.COMPILED, job_view(done)))
+    said = cache_ready(view(Reason.COMPILED), before)
+    assert f"Job {NAME} took 195 s" in said.message
+
+
 @pytest.mark.parametrize("recorded", [Reason.COMPILES_AT_START, Reason.COMPILE_FAILED])
 def test_a_pod_of_the_present_spec_that_is_ready_has_compiled(recorded: Reason) -> None:
     compiling = CompileView(NAME, recorded, None)

@@ -114,7 +114,7 @@ def test_a_compiler_that_fails_is_tried_again_a_few_times_and_hopeless_settings_
     [("75m", "file:///models/m", 75 * 60), ("75m", "hf://org/model@main", 2 * 75 * 60)],
 )
 def test_its_deadline_follows_from_what_a_start_may_take(timeout: str, source: str, least: int) -> None:
-    """kubeai#172: 900 seconds, and even 75 minutes, were too short for huge weights; nobody could change them."""
+    """kubeai#172, aws-do-eks PR#40: 900 seconds, and even 75 minutes, were too short for huge weights; nobody could change them."""
     wanted = jax_tier(rollout={"startupTimeout": timeout}, model={"name": "m", "source": source})
     assert job(wanted)["spec"]["activeDeadlineSeconds"] > least
 

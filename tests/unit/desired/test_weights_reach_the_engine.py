@@ -299,6 +299,7 @@ def fetch(tmp_path: Path) -> Fetch:
 
 
 def test_weights_are_not_fetched_again_at_the_next_start(fetch: Fetch) -> None:
+    """llm-d#2216: weights lay on a volume and were downloaded at every start all the same."""
     assert fetch.run("a", "b").returncode == 0
     again = fetch.run("a", "b")
     assert again.returncode == 0

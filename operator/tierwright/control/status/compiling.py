@@ -38,7 +38,7 @@ def compile_cache_ready(
         return None
     said = view.outcome or (outcome(view.job) if view.job is not None else None)
     if said is Reason.COMPILED or (view.outcome is not None and _pods_have_compiled(snapshot)):
-        return Draft("True", Reason.COMPILED, _READY)
+        return Draft("True", Reason.COMPILED, _compiled(view.job, previous))
     if said is None:
         return Draft("False", Reason.COMPILING, _progress(view, found, previous))
     if said is Reason.COMPILES_AT_START:
@@ -57,6 +57,13 @@ def compile_causes(snapshot: Snapshot) -> tuple[Finding, ...]:
     if view is None or view.job is None or view.job.ended:
         return ()
     return causes(replace(snapshot, pods=view.pods, workload=None, scale=None, problems=()))
+
+
+def _compiled(job: JobView | None, previous: Condition | None) -> str:
+    """Says how long it took, also when the Job is gone."""
+    if job is not None and job.seconds is not None:
+        return f"{_READY}; Job {job.name} took {job.seconds} s"
+    return previous.message if previous is not None and previous.reason == Reason.COMPILED else _READY
 
 
 def _pods_have_compiled(snapshot: Snapshot) -> bool:
