@@ -75,6 +75,7 @@ def tables(results: Results) -> list[str]:
                 "plain",
                 "one of 8 loaded",
                 "tokens per step",
+                "a step in plain steps",
                 "fast ÷ plain",
                 "least",
                 "greatest",
@@ -82,6 +83,7 @@ def tables(results: Results) -> list[str]:
             ],
             [_set_row(kind, rates) for kind, rates in own["sets"].items()],
         )
+    lines += _agreements(own) + _memory(own)
     if any(name in results.parts for name in ("vllm", "llamacpp")):
         lines += ["", "Tokens per second beside other engines, best of the rounds (median of them):", ""]
         lines += _markdown(
@@ -132,6 +134,42 @@ def _roofline(results: Results) -> list[str]:
     return ["", line]
 
 
+def _agreements(own: dict[str, Any]) -> list[str]:
+    """How many answers are the same, and which are not."""
+    lines = []
+    for side, words in (("plain", "fast and plain"), ("loaded", "loaded and plain")):
+        found = own.get(side)
+        if found:
+            others = f"; not {', '.join(found['differing'])}" if found["differing"] else ""
+            lines.append(
+                f"Answers that are the same token by token, {words}: {found['same']} of {found['of']}{others}."
+            )
+    return ["", *lines] if lines else []
+
+
+def _memory(own: dict[str, Any]) -> list[str]:
+    """What a worker's process takes."""
+    process = own.get("process")
+    if not process:
+        return []
+    run = min(process["runs"], key=lambda each: each["peak"])
+    peak, resident, private, weights, cache = (
+        round(size / 1e6)
+        for size in (
+            run["peak"],
+            run["resident"],
+            run["private"],
+            process["weight_bytes"],
+            process["cache_bytes"],
+        )
+    )
+    return [
+        "",
+        f"Memory of the fast gear as a process: at most {peak} MB; after an answer {resident} MB, of which {private} MB private. "
+        f"Its weights are {weights} MB, its keys and values at full length {cache} MB.",
+    ]
+
+
 def _set_row(kind: str, rates: dict[str, Any]) -> tuple[str, ...]:
     return (
         kind,
@@ -139,6 +177,7 @@ def _set_row(kind: str, rates: dict[str, Any]) -> tuple[str, ...]:
         str(rates["tokens"]),
         *(f"{rates[side]:.1f}" for side in ("fast", "plain", "loaded")),
         f"{rates['tokens_per_step']:.2f}",
+        f"{rates['tokens_per_step'] * rates['plain'] / rates['fast']:.2f}",
         f"{rates['fast'] / rates['plain']:.2f}",
         *(f"{rates[ratio]:.2f}" for ratio in ("worst", "best", "end_to_end")),
     )

@@ -99,6 +99,29 @@ def test_the_page_says_what_the_machine_could_do_at_best(tmp_path: Path) -> None
     assert "takes 30.0 ms, 1.20 times that reading; one of 9 rows 50.0 ms" in text
 
 
+def test_the_page_names_answers_that_differ_and_says_what_a_process_takes(tmp_path: Path) -> None:
+    measured = {
+        "plain": {"same": 48, "of": 48, "differing": []},
+        "loaded": {"same": 46, "of": 48, "differing": ["edit-1", "copy-2"]},
+        "process": {
+            "runs": [
+                {"peak": 900e6, "resident": 800e6, "private": 700e6},
+                {"peak": 950e6, "resident": 1, "private": 1},
+            ],
+            "weight_bytes": 500e6,
+            "cache_bytes": 50e6,
+        },
+    }
+    page = tmp_path / "page.md"
+    page.write_text(f"{BEGIN}\n{END}\n", encoding="utf-8")
+    write_page(page, Results({**MACHINE, **MORE}, {"own": part({}, measured=measured)}))
+    text = page.read_text(encoding="utf-8")
+    assert "fast and plain: 48 of 48." in text
+    assert "loaded and plain: 46 of 48; not edit-1, copy-2." in text
+    assert "at most 900 MB; after an answer 800 MB, of which 700 MB private" in text
+    assert "weights are 500 MB, its keys and values at full length 50 MB" in text
+
+
 def test_the_roofline_is_arithmetic_over_two_measurements() -> None:
     roofline = Roofline(0.02, 2e11, parameters=1, product_parameters=1_000_000_000)
     assert roofline.steps_per_second == pytest.approx(50)
