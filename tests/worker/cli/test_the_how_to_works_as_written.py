@@ -7,11 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tokenizers import Tokenizer, models, pre_tokenizers
-
-from dev.worker.models import RANDOM_MODELS
-from tests.worker.cli.test_the_command_serves_and_fails_plainly import free_port
-from tests.worker.support import random_model
+from tests.worker.cli.processes import free_port
+from tests.worker.tiny_folder import write_tiny_folder
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "how-to" / "bring-your-own-model.md"
@@ -19,15 +16,7 @@ PAGE = ROOT / "docs" / "how-to" / "bring-your-own-model.md"
 
 def test_the_commands_end_with_an_answer(tmp_path: Path) -> None:
     source = tmp_path / "source"
-    source.mkdir()
-    random_model("llama", source)
-    words = {f"w{at}": at for at in range(RANDOM_MODELS["llama"]["vocab_size"])}
-    tokenizer = Tokenizer(models.WordLevel(words, unk_token="w0"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.save(str(source / "tokenizer.json"))
-    (source / "chat_template.jinja").write_text(
-        "{% for message in messages %}{{ message.content }} {% endfor %}"
-    )
+    write_tiny_folder(source)
     command = tmp_path / "bin" / "tierwright-worker"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m tierwright_worker "$@"\n')

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.worker.cli.test_the_command_serves_and_fails_plainly import worker
+from tests.worker.cli.processes import process_of
 from tests.worker.support import random_model
 from tierwright_worker.cli.serve import own_kind
 from tierwright_worker.errors import DeviceError, OutOfMemoryError
@@ -17,7 +17,9 @@ def test_a_cache_that_no_machine_holds_is_refused_at_the_start(tmp_path: Path) -
         json.dumps({"version": "1.0", "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}})
     )
     flags = ("--max-model-len", 1 << 22, "--length-buckets", 1 << 22, "--max-num-seqs", 1 << 14)
-    with worker("serve", "--model", tmp_path, *flags, "--host", "127.0.0.1", "--port", 0) as process:
+    with process_of(
+        "-m", "tierwright_worker", "serve", "--model", tmp_path, *flags, "--host", "127.0.0.1", "--port", 0
+    ) as process:
         _, errors = process.communicate(timeout=120)
     assert process.returncode == 71, errors
     last = errors.splitlines()[-1]

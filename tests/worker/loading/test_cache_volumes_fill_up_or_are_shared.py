@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.loading.test_fuzzed_files_end_in_one_clear_error import opens
-from tests.worker.models.test_gguf_files_are_converted_once import write_gguf
+from tests.worker.gguf_files import write_gguf
+from tests.worker.loading.opening import opens
 from tierwright_worker.loading.converted import converted_folder
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from dev.worker.models import RANDOM_MODELS
-from tests.worker.models.test_gguf_files_are_converted_once import write_gguf
+from tests.worker.gguf_files import write_gguf
+from tests.worker.loading.opening import opens
 from tests.worker.support import random_model
-from tierwright_worker.errors import WorkerError
-from tierwright_worker.loading.model import open_model
 
 FUZZ = settings(
     max_examples=40,
@@ -60,17 +59,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
     opens(folder)
     return folder
-
-
-def opens(path: Path) -> bool:
-    """Whether the model opens; any error but the worker's own is a failure of the test."""
-    try:
-        open_model(path, cache=path.parent / "cache", dtype="float32")
-        said = None
-    except WorkerError as error:
-        said = str(error)
-    assert said is None or said.strip()
-    return said is None
 
 
 def copy_of(whole: Path, to: Path) -> Path:

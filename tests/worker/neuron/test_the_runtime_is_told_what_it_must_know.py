@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.cli.test_the_command_serves_and_fails_plainly import worker
+from tests.worker.cli.processes import process_of
 from tierwright_worker.errors import SettingsError
 from tierwright_worker.neuron.environment import neuron_environment
 
@@ -48,8 +48,16 @@ def test_contradictions_are_refused(given: dict[str, str], says: str) -> None:
 
 @pytest.mark.parametrize("platform", ["cuda", "neuron"])
 def test_a_device_that_is_not_there_is_told_at_once(platform: str, tmp_path: Path) -> None:
-    with worker(
-        "compile", "--model", tmp_path, "--platform", platform, "--compile-cache", tmp_path
+    with process_of(
+        "-m",
+        "tierwright_worker",
+        "compile",
+        "--model",
+        tmp_path,
+        "--platform",
+        platform,
+        "--compile-cache",
+        tmp_path,
     ) as process:
         _, errors = process.communicate(timeout=120)
     assert process.returncode == 74
