@@ -18,6 +18,7 @@ from tierwright_worker.engine.sequence import Output, Request
 from tierwright_worker.engine.shapes import plan_shapes
 from tierwright_worker.engine.warm_up import warm_up
 from tierwright_worker.models.config import ModelConfig, read_config
+from tierwright_worker.models.layout import Layout
 from tierwright_worker.models.parameters import Parameters
 from tierwright_worker.weights.assemble import load_parameters
 from tierwright_worker.weights.safetensors_folder import SafetensorsFolder
@@ -72,16 +73,21 @@ def bench(
     page_tokens: int = 0,
     dtype: str = "float32",
     exact: bool = True,
+    layout: Layout | None = None,
+    kv_dtype: str = "",
 ) -> Bench:
-    """A warmed executor; its programs are kept in `folder`. `dtype`: that of the parameters, keys and values alike.
+    """A warmed executor; its programs are kept in `folder`. `dtype`: of the parameters, and of keys and values too
+    unless `kv_dtype` says otherwise. `layout` None: the processor's kernels where they are built.
 
     `exact`: use one shape alone where two disagree in a bit; only in f32.
     """
     shapes = plan_shapes(
         slots=slots, max_context=max_context, draft_tokens=draft_tokens, length_buckets=lengths
     )
-    executor = Executor(config, parameters, shapes, page_tokens=page_tokens, kv_dtype=dtype)
-    store = ProgramStore(folder, key=f"{config}{shapes}{dtype}{page_tokens}{environment_key()}")
+    executor = Executor(
+        config, parameters, shapes, page_tokens=page_tokens, kv_dtype=kv_dtype or dtype, layout=layout
+    )
+    store = ProgramStore(folder, key=f"{config}{shapes}{dtype}{kv_dtype}{page_tokens}{environment_key()}")
     return Bench(executor, warm_up(executor, store, require_exact=exact and dtype == "float32"))
 
 

@@ -6,10 +6,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dev.worker.models import RANDOM_MODELS
 from tests.worker.support import Bench, bench, greedy, random_model, run, texts
+from tierwright_worker import native
 from tierwright_worker.engine.executor import Executor
 from tierwright_worker.engine.sequence import Request
+from tierwright_worker.models.layout import Layout
 
 COUNT = 9
 SHAPES = [(1, 128), (3, 128), (5, 128), (9, 128), (1, 256), (9, 256)]
@@ -42,13 +43,41 @@ def logits(
     return np.concatenate(parts)[:COUNT]
 
 
-@pytest.fixture(scope="module", params=["llama", "qwen2", "llama_all_biases_no_groups"])
+PLAIN, KERNELS = Layout(), Layout(kernels=True)
+CASES = [
+    *((name, PLAIN, "float32", "float32") for name in ("llama", "qwen2", "llama_all_biases_no_groups")),
+    *((name, KERNELS, "float32", "float32") for name in ("llama", "mistral", "llama_all_biases_no_groups")),
+    ("qwen2", KERNELS, "bfloat16", "bfloat16"),
+    ("llama", Layout(kernels=True, int8=True), "float32", "float32"),
+    ("qwen3_tied", Layout(kernels=True, int8=True), "float32", "int8"),
+]
+
+
+@pytest.fixture(
+    scope="module",
+    params=CASES,
+    ids=lambda case: (
+        f"{case[0]}-{'kernels' if case[1].kernels else 'jax'}-{'int8' if case[1].int8 else case[2]}"
+    ),
+)
 def machines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Bench]:
     """One model with one slot and with five; rows 1, 3, 5, 9."""
-    assert request.param in RANDOM_MODELS
-    config, parameters = random_model(request.param, tmp_path_factory.mktemp("model"))
+    name, layout, dtype, kv_dtype = request.param
+    if layout.kernels and not native.usable():
+        pytest.skip("the kernels are not built: python -m tierwright_worker.native.build")
+    config, parameters = random_model(name, tmp_path_factory.mktemp("model"), dtype)
     return [
-        bench(config, parameters, slots=slots, max_context=256, draft_tokens=8, lengths=(128, 256))
+        bench(
+            config,
+            parameters,
+            slots=slots,
+            max_context=256,
+            draft_tokens=8,
+            lengths=(128, 256),
+            dtype=dtype,
+            kv_dtype=kv_dtype,
+            layout=layout,
+        )
         for slots in (1, 5)
     ]
 
@@ -78,14 +107,16 @@ def test_a_model_whose_shapes_disagree_is_served_with_one_shape(
     monkeypatch.setattr(exact, "COMPILER_OPTIONS", {})
     monkeypatch.setattr("tierwright_worker.engine.programs.COMPILER_OPTIONS", {})
     config, parameters = random_model("llama", tmp_path)
-    machine = bench(config, parameters, slots=1, max_context=128, draft_tokens=8)
+    machine = bench(config, parameters, slots=1, max_context=128, draft_tokens=8, layout=PLAIN)
     assert not machine.warmed.exact
     assert machine.warmed.step_rows == (9,)
 
 
 def test_bfloat16_keeps_its_shapes_though_their_roundings_may_differ(tmp_path: Path) -> None:
     config, parameters = random_model("qwen2", tmp_path, "bfloat16")
-    machine = bench(config, parameters, slots=1, max_context=128, draft_tokens=4, dtype="bfloat16")
+    machine = bench(
+        config, parameters, slots=1, max_context=128, draft_tokens=4, dtype="bfloat16", layout=PLAIN
+    )
     assert machine.warmed.step_rows == (1, 3, 5)
     assert machine.executor.programs()[0].arguments[1].keys[0].dtype == "bfloat16"
     loop = tuple(range(3, 9)) * 8

@@ -29,6 +29,7 @@ from tierwright_worker.bench.report import (
     table,
 )
 from tierwright_worker.cli.flags import WorkerSettings, model_flags_of, settings_of
+from tierwright_worker.cli.precision import precision_of
 from tierwright_worker.cli.start import WarmEngine, read_model, running_engine, warm_engine
 from tierwright_worker.engine.executor import Executor, timed
 from tierwright_worker.errors import SettingsError
@@ -39,7 +40,7 @@ from tierwright_worker.tokenizer.text import TextCodec
 _CONTEXT = 1024  # holds the longest prompt of the set and its answer
 _STEP_LENGTH = 512
 _STEP_TIMES = 25
-_ITEM_BYTES = {"float32": 4, "bfloat16": 2}
+_ITEM_BYTES = {"float32": 4, "bfloat16": 2, "int8": 1.125}  # int8: a scale of 4 bytes for 32 weights
 _log = logging.getLogger(__name__)
 
 
@@ -185,10 +186,11 @@ def _process(options: argparse.Namespace, settings: WorkerSettings, model: Model
             _say(f"starting a worker: {number + 1}/{options.starts + cold}")
             runs.append(serve_once(flags, log=Path(folder) / "serve.log"))
     item = _ITEM_BYTES[settings.dtype]
+    precision = precision_of(settings, page_tokens=settings.prompt_cache_page)
     return ProcessRuns(
         runs=tuple(runs[cold:]),
-        cache_bytes=cache_bytes(model.config, 1, settings.max_model_len or 0, settings.dtype),
-        weight_bytes=model.config.parameters * item,
+        cache_bytes=cache_bytes(model.config, 1, settings.max_model_len or 0, precision.cache),
+        weight_bytes=round(model.config.parameters * item),
     )
 
 

@@ -1,22 +1,20 @@
 """Starts the small model that drafts for a served one: checks that the two belong together, and warms its programs."""
 
 import logging
-from dataclasses import replace
 
 import jax.numpy as jnp
 
 from tierwright_worker.cli.flags import WorkerSettings
+from tierwright_worker.cli.precision import precision_of
+from tierwright_worker.cli.stores import draft_shapes, draft_store
 from tierwright_worker.engine.draft_model import DraftModel
 from tierwright_worker.engine.executor import Executor
 from tierwright_worker.engine.interface import Shapes
-from tierwright_worker.engine.programs import ProgramStore, environment_key
 from tierwright_worker.engine.warm_up import warm_up
 from tierwright_worker.errors import SettingsError
 from tierwright_worker.loading.model import Model, open_model
 
 _log = logging.getLogger(__name__)
-# What was accepted last and the target's own token behind it: two tokens that the draft model has not seen.
-_ROWS = (1, 2)
 
 
 def check_speculation(settings: WorkerSettings) -> None:
@@ -49,16 +47,21 @@ def warm_drafter(settings: WorkerSettings, target: Model, shapes: Shapes) -> Dra
     """
     if settings.speculative_model is None:
         return None
+    precision = precision_of(settings, page_tokens=0)
     model = open_model(
-        settings.speculative_model, cache=settings.weights_cache, dtype=settings.dtype, place=jnp.asarray
+        settings.speculative_model,
+        cache=settings.weights_cache,
+        dtype=precision.read,
+        place=jnp.asarray,
+        arrange=precision.arrange,
     )
     _check_pair(settings, target, model, shapes)
-    own = replace(shapes, step_rows=_ROWS)
-    kv_dtype = jnp.dtype(settings.dtype)
-    executor = Executor(model.config, model.parameters, own, kv_dtype=kv_dtype)
-    key = f"draft|{model.config}|{own}|{settings.dtype}|{kv_dtype}|{environment_key()}"
+    own = draft_shapes(shapes)
+    executor = Executor(
+        model.config, model.parameters, own, kv_dtype=precision.cache, layout=precision.layout
+    )
     # Whatever it drafts is verified, so its shapes need not round alike.
-    warmed = warm_up(executor, ProgramStore(settings.compile_cache, key=key), require_exact=False)
+    warmed = warm_up(executor, draft_store(settings, model.config, own, precision), require_exact=False)
     _log.info("draft model warm in %.1f s: programs %s", warmed.seconds, dict(warmed.origins))
     return DraftModel(
         executor,

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tierwright_worker.cli.platform import PLATFORMS
 
-_DTYPES = ("float32", "bfloat16")
+_DTYPES = ("float32", "bfloat16", "int8")
+_CACHE_DTYPES = ("auto", *_DTYPES)
 _METHODS = ("ngram", "draft")
 BENCH_PARTS = ("gears", "steps", "process")
 
@@ -21,6 +22,8 @@ class WorkerSettings:
     weights_cache: Path
     compile_cache: Path | None
     dtype: str
+    kv_cache_dtype: str
+    kernels: str
     max_model_len: int | None
     max_num_seqs: int
     max_queued_requests: int
@@ -82,7 +85,24 @@ def _model_flags(command: argparse.ArgumentParser) -> None:
     )
     add("--compile-cache", type=Path, default=None, help="where compiled programs are kept; default: nowhere")
     add("--platform", choices=PLATFORMS, default="auto", help="the kind of device; auto: what JAX finds")
-    add("--dtype", choices=_DTYPES, default="float32", help="of weights, keys and values")
+    add(
+        "--dtype",
+        choices=_DTYPES,
+        default="float32",
+        help="of the weights; int8: with a scale for each 32 inputs",
+    )
+    add(
+        "--kv-cache-dtype",
+        choices=_CACHE_DTYPES,
+        default="auto",
+        help="of keys and values; auto: as --dtype, and float32 for int8 weights; int8: a scale per token and head",
+    )
+    add(
+        "--kernels",
+        choices=("auto", "on", "off"),
+        default="auto",
+        help="the processor's own kernels; auto: where they are built and the device is the CPU",
+    )
     add(
         "--max-model-len",
         type=_positive,
@@ -224,6 +244,8 @@ def settings_of(options: argparse.Namespace) -> WorkerSettings:
         weights_cache=options.weights_cache,
         compile_cache=options.compile_cache,
         dtype=options.dtype,
+        kv_cache_dtype=options.kv_cache_dtype,
+        kernels=options.kernels,
         max_model_len=options.max_model_len,
         max_num_seqs=options.max_num_seqs,
         max_queued_requests=options.max_num_queued_reqs,

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
+from tierwright_worker import native
 from tierwright_worker.cli.drafter import check_speculation, warm_drafter
 from tierwright_worker.cli.flags import WorkerSettings
+from tierwright_worker.cli.precision import precision_of
+from tierwright_worker.cli.stores import target_store
 from tierwright_worker.engine.cached_prompts import CachedPrompts
 from tierwright_worker.engine.draft_model import DraftModel
 from tierwright_worker.engine.executor import Executor, WarmUp
 from tierwright_worker.engine.interface import CacheSettings, QueueLimits, Shapes, SpeculationLimits
 from tierwright_worker.engine.loop import Engine, EngineSettings
 from tierwright_worker.engine.policies.acceptance import LayeredRule
-from tierwright_worker.engine.programs import ProgramStore, environment_key
 from tierwright_worker.engine.runner import EngineRunner
 from tierwright_worker.engine.service import EngineFacts, SpeculationFacts
 from tierwright_worker.engine.shapes import plan_shapes
@@ -43,9 +45,14 @@ def read_model(settings: WorkerSettings) -> Model:
     Raises:
         WorkerError: it cannot be read, or does not fit into the device's memory.
     """
+    precision = precision_of(settings, page_tokens=settings.prompt_cache_page)
     try:
         model = open_model(
-            settings.model, cache=settings.weights_cache, dtype=settings.dtype, place=jnp.asarray
+            settings.model,
+            cache=settings.weights_cache,
+            dtype=precision.read,
+            place=jnp.asarray,
+            arrange=precision.arrange,
         )
     except jax.errors.JaxRuntimeError as error:
         raise OutOfMemoryError(
@@ -76,17 +83,23 @@ def shapes_of(settings: WorkerSettings, config: ModelConfig) -> Shapes:
 
 
 def warm_engine(settings: WorkerSettings, model: Model) -> WarmEngine:
-    """Put the model on the device and make every program ready; what `compile` does, and the first half of `serve`."""
+    """Put the model on the device and make every program ready: the first half of `serve`."""
     check_speculation(settings)
     shapes = shapes_of(settings, model.config)
     # First, for it is the one that may not fit the other.
     drafter = warm_drafter(settings, model, shapes)
-    kv_dtype = jnp.dtype(settings.dtype)
     page = settings.prompt_cache_page
-    executor = Executor(model.config, model.parameters, shapes, kv_dtype=kv_dtype, page_tokens=page)
-    key = f"{model.config}|{shapes}|{settings.dtype}|{kv_dtype}|{page}|{environment_key()}"
-    store = ProgramStore(settings.compile_cache, key=key)
-    warmed = warm_up(executor, store, require_exact=settings.dtype == "float32")
+    precision = precision_of(settings, page_tokens=page)
+    executor = Executor(
+        model.config,
+        model.parameters,
+        shapes,
+        kv_dtype=precision.cache,
+        page_tokens=page,
+        layout=precision.layout,
+    )
+    store = target_store(settings, model.config, shapes, precision)
+    warmed = warm_up(executor, store, require_exact=precision.exact)
     _log.info(
         "warm in %.1f s: programs %s; step rows %s; every step shape rounds alike: %s",
         warmed.seconds,
@@ -94,11 +107,13 @@ def warm_engine(settings: WorkerSettings, model: Model) -> WarmEngine:
         warmed.step_rows,
         "yes" if warmed.exact else "no",
     )
+    give_back()
     return WarmEngine(executor, warmed, drafter)
 
 
 def running_engine(settings: WorkerSettings, model: Model, warm: WarmEngine) -> EngineRunner:
     """The engine that a server talks to; its thread runs."""
+    precision = precision_of(settings, page_tokens=settings.prompt_cache_page)
     limits = QueueLimits(settings.max_queued_requests, settings.max_queued_tokens)
     ends = frozenset(model.config.eos_token_ids)
     layered = None
@@ -126,7 +141,8 @@ def running_engine(settings: WorkerSettings, model: Model, warm: WarmEngine) -> 
         end_tokens=ends,
         details={
             "dtype": settings.dtype,
-            "cache_dtype": settings.dtype,
+            "cache_dtype": precision.cache,
+            "kernels": native.instructions() if precision.layout.kernels else "none",
             "block_size": str(settings.prompt_cache_page),
             "step_rows": str(list(engine.shapes.step_rows)),
             "length_buckets": str(list(engine.shapes.length_buckets)),
@@ -162,4 +178,8 @@ def _prompts(settings: WorkerSettings, model: Model, warm: WarmEngine) -> Cached
         host_pages=settings.prompt_cache_host_pages,
         ttl=settings.prompt_cache_ttl,
     )
-    return CachedPrompts(cache, warm.executor, f"{model.config}|{settings.dtype}")
+    return CachedPrompts(
+        cache,
+        warm.executor,
+        f"{model.config}|{precision_of(settings, page_tokens=settings.prompt_cache_page)}",
+    )

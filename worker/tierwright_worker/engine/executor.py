@@ -19,6 +19,7 @@ from tierwright_worker.engine.inventory import (
     prefill_name,
     programs,
     resize_name,
+    resize_scales_name,
     restore_name,
     save_name,
     step_name,
@@ -26,11 +27,13 @@ from tierwright_worker.engine.inventory import (
 from tierwright_worker.engine.programs import Built, Program, ProgramStore
 from tierwright_worker.errors import DeviceError, OutOfMemoryError
 from tierwright_worker.models.config import ModelConfig
+from tierwright_worker.models.layout import Layout, arranged, choose_layout, source_dtype
 from tierwright_worker.models.parameters import Parameters
 from tierwright_worker.models.slot_cache import SlotCache, cache_bytes, empty_cache
 
 _log = logging.getLogger(__name__)
 Tokens = npt.NDArray[np.int32]
+Page = tuple[jax.Array | npt.NDArray[Any], ...]  # see models.slot_cache.read_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +74,26 @@ class Executor:
         *,
         kv_dtype: Any = jnp.float32,
         page_tokens: int = 0,
+        layout: Layout | None = None,
     ) -> None:
         """Put the weights on the device and make room for the shortest length bucket.
 
-        `page_tokens`: the size of a page of the prompt cache; 0 = no pages are copied.
+        `page_tokens`: the size of a page of the prompt cache; 0 = no pages are copied. `layout`: how weights lie, and
+        with it what computes, None = what is fastest; those that are not in it yet are rearranged one by one.
 
         Raises:
             OutOfMemoryError: they do not fit.
         """
         self.config, self.shapes, self.page_tokens = config, shapes, page_tokens
-        self._dtype, self._kv_dtype = parameters.head.dtype, jnp.dtype(kv_dtype)
+        layout = choose_layout(page_tokens=page_tokens) if layout is None else layout
+        self._kv_dtype, self.layout = jnp.dtype(kv_dtype), layout
         self._programs: dict[str, Callable[..., Any]] = {}
         try:
-            self._parameters = jax.tree_util.tree_map(jnp.asarray, parameters)
+            self._parameters = arranged(jax.tree_util.tree_map(jnp.asarray, parameters), layout)
             self._cache = self._empty(shapes.length_buckets[0])
             jax.block_until_ready((self._parameters, self._cache))
         except (MemoryError, jax.errors.JaxRuntimeError) as error:
-            size = cache_bytes(config, shapes.slots, shapes.length_buckets[-1], self._kv_dtype.itemsize)
+            size = cache_bytes(config, shapes.slots, shapes.length_buckets[-1], self._kv_dtype)
             raise OutOfMemoryError(
                 f"weights and cache do not fit into the device's memory: {config.parameters / 1e9:.2f} billion "
                 f"parameters, and up to {size / 2**30:.2f} GiB of keys and values; use fewer slots or a shorter context"
@@ -103,9 +109,10 @@ class Executor:
         return programs(
             self.config,
             self.shapes,
-            dtype=self._dtype,
+            dtype=source_dtype(self._parameters.head),
             kv_dtype=self._kv_dtype,
             page_tokens=self.page_tokens,
+            layout=self.layout,
         )
 
     def build(self, store: ProgramStore) -> list[Built]:
@@ -132,31 +139,32 @@ class Executor:
         arguments = (padded, np.int32(slot), np.int32(start))
         self._cache = self._run(name, self._parameters, self._cache, *arguments)
 
-    def save(self, slot: int, start: int) -> jax.Array:
+    def save(self, slot: int, start: int) -> Page:
         """A page on the device with what the slot holds from `start` on."""
-        page: jax.Array = self._run(save_name(self.length), self._cache, np.int32(slot), np.int32(start))
+        page: Page = self._run(save_name(self.length), self._cache, np.int32(slot), np.int32(start))
         return page
 
-    def restore(self, page: jax.Array | npt.NDArray[Any], slot: int, start: int) -> None:
+    def restore(self, page: Page, slot: int, start: int) -> None:
         """Write a page, from the device or the host, into the slot from `start` on."""
         name = restore_name(self.length)
         self._cache = self._run(name, self._cache, page, np.int32(slot), np.int32(start))
 
-    def to_host(self, page: jax.Array) -> npt.NDArray[Any]:
+    def to_host(self, page: Page) -> Page:
         """The page in host memory; a copy of its own, so that the device's may go."""
-        return np.array(page)
+        return tuple(np.array(part) for part in page)
 
     def set_length(self, length: int) -> None:
         """Give the cache another length bucket; positions beyond a shorter one are lost."""
         if length == self.length:
             return
-        program = resize_name(self.length, length)
-        keys, values = list(self._cache.keys), list(self._cache.values)
-        for arrays in (keys, values):
+        # Scales are resized like what they belong to, by a program of their own shape.
+        names = [resize_name(self.length, length)] * 2 + [resize_scales_name(self.length, length)] * 2
+        groups = [list(group) for group in self._cache.groups()]
+        for name, arrays in zip(names, groups, strict=True):
             for layer in range(len(arrays)):
                 # One layer at a time, so that never more than one lies in memory twice.
-                arrays[layer] = self._run(program, arrays[layer])
-        self._cache = SlotCache(tuple(keys), tuple(values))
+                arrays[layer] = self._run(name, arrays[layer])
+        self._cache = SlotCache(*(tuple(arrays) for arrays in groups))
 
     def clear(self) -> None:
         """Forget all positions, and go back to the shortest length."""

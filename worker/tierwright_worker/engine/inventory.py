@@ -10,6 +10,7 @@ from tierwright_worker.engine.interface import Shapes
 from tierwright_worker.engine.programs import Program
 from tierwright_worker.models import forward
 from tierwright_worker.models.config import ModelConfig
+from tierwright_worker.models.layout import PLAIN, Layout, arranged
 from tierwright_worker.models.parameters import parameter_shapes
 from tierwright_worker.models.slot_cache import (
     SlotCache,
@@ -35,6 +36,11 @@ def resize_name(old: int, new: int) -> str:
     return f"resize-{old}-{new}"
 
 
+def resize_scales_name(old: int, new: int) -> str:
+    """One layer's scales of int8 keys or values, likewise."""
+    return f"resize-scales-{old}-{new}"
+
+
 def save_name(length: int) -> str:
     """One page of the prompt cache out of a slot."""
     return f"save-{length}"
@@ -46,10 +52,17 @@ def restore_name(length: int) -> str:
 
 
 def programs(
-    config: ModelConfig, shapes: Shapes, *, dtype: Any, kv_dtype: Any, page_tokens: int = 0
+    config: ModelConfig,
+    shapes: Shapes,
+    *,
+    dtype: Any,
+    kv_dtype: Any,
+    page_tokens: int = 0,
+    layout: Layout = PLAIN,
 ) -> list[Program]:
-    """All programs. `dtype`: of the weights; `kv_dtype`: of keys and values; `page_tokens` 0: no prompt cache."""
-    parameters, lengths = parameter_shapes(config, dtype), shapes.length_buckets
+    """All programs. `dtype`: of the weights before they are arranged in `layout`; `page_tokens` 0: no prompt cache."""
+    parameters: Any = jax.eval_shape(partial(arranged, layout=layout), parameter_shapes(config, dtype))
+    lengths = shapes.length_buckets
     caches = {length: _cache_shape(config, shapes.slots, length, kv_dtype) for length in lengths}
     steps = [
         _step(config, parameters, cache, rows, shapes.slots)
@@ -62,8 +75,10 @@ def programs(
         for bucket in shapes.prefill_buckets
         if bucket <= length
     ]
-    resizes = [_resize(caches[old], new) for old in lengths for new in lengths if old != new]
-    pages = [program for cache in caches.values() for program in _pages(config, cache, page_tokens)]
+    resizes = [
+        program for old in lengths for new in lengths if old != new for program in _resizes(caches[old], new)
+    ]
+    pages = [program for cache in caches.values() for program in _pages(cache, page_tokens)]
     return [*steps, *prefills, *resizes, *pages]
 
 
@@ -88,27 +103,21 @@ def _prefill(config: ModelConfig, parameters: Any, cache: SlotCache, bucket: int
     )
 
 
-def _resize(cache: SlotCache, length: int) -> Program:
-    array = cache.keys[0]
-    return Program(
-        name=resize_name(cache.length, length),
-        function=partial(resize, length=length),
-        arguments=(array,),
-        result=array,
-    )
+def _resizes(cache: SlotCache, length: int) -> list[Program]:
+    names = [resize_name(cache.length, length), resize_scales_name(cache.length, length)]
+    arrays = [cache.keys[0], *cache.key_scales[:1]]
+    return [
+        Program(name=name, function=partial(resize, length=length), arguments=(array,), result=array)
+        for name, array in zip(names, arrays, strict=False)
+    ]
 
 
-def _pages(config: ModelConfig, cache: SlotCache, tokens: int) -> list[Program]:
+def _pages(cache: SlotCache, tokens: int) -> list[Program]:
     if tokens == 0:
         return []
-    shape = (2, config.layers, config.kv_heads, tokens, config.head_dim)
-    page, place = jax.ShapeDtypeStruct(shape, cache.keys[0].dtype), (_int32(), _int32())
-    save = Program(
-        name=save_name(cache.length),
-        function=partial(read_page, tokens=tokens),
-        arguments=(cache, *place),
-        result=page,
-    )
+    place, read = (_int32(), _int32()), partial(read_page, tokens=tokens)
+    page = jax.eval_shape(read, cache, *place)
+    save = Program(name=save_name(cache.length), function=read, arguments=(cache, *place), result=page)
     restore = Program(
         name=restore_name(cache.length),
         function=write_page,

@@ -20,7 +20,8 @@ import jaxlib.version
 from jax.experimental import serialize_executable
 
 import tierwright_worker
-from tierwright_worker import models
+from tierwright_worker import models, native
+from tierwright_worker.errors import CacheVolumeError
 from tierwright_worker.models.exact import COMPILER_OPTIONS
 
 _log = logging.getLogger(__name__)
@@ -52,6 +53,12 @@ def lower(program: Program) -> jax.stages.Lowered:
     return jax.jit(program.function, donate_argnums=program.donate).lower(*program.arguments)
 
 
+def compile_program(program: Program) -> jax.stages.Compiled:
+    """Compile a program for the device that there is."""
+    options = COMPILER_OPTIONS.get(jax.devices()[0].platform, {})
+    return lower(program).compile(compiler_options=options)
+
+
 def environment_key() -> str:
     """What machine code depends on beside the program: versions, device, processor features, cores, flags, our own code."""
     device = jax.devices()[0]
@@ -65,6 +72,7 @@ def environment_key() -> str:
         str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
         os.environ.get("XLA_FLAGS", ""),
         repr(sorted(COMPILER_OPTIONS.get(device.platform, {}).items())),
+        native.instructions() if native.usable() else "none",
         _source_digest(),
     ]
     return _digest("\0".join(parts).encode())
@@ -83,21 +91,36 @@ class ProgramStore:
         stored = self._load(program)
         if stored is not None:
             return Built(stored, "loaded", time.perf_counter() - began)
-        options = COMPILER_OPTIONS.get(jax.devices()[0].platform, {})
-        compiled = lower(program).compile(compiler_options=options)
+        compiled = compile_program(program)
         self._save(program, compiled)
         return Built(compiled, "compiled", time.perf_counter() - began)
+
+    def fill(self, program: Program) -> str:
+        """See that the program is on the volume, without loading it; where it came from: compiled or kept.
+
+        Raises:
+            CacheVolumeError: it cannot be stored, and storing it is what a compilation ahead of the start is for.
+        """
+        path = self._path(program)
+        if path is None:
+            raise CacheVolumeError("there is no compile cache to fill; say where it is: --compile-cache")
+        if self._content(path) is not None:
+            return "kept"
+        self._save(program, compile_program(program))
+        if self._content(path) is None:
+            raise CacheVolumeError(
+                f"{path.parent} does not take compiled programs; is it full, or read-only?"
+            )
+        return "compiled"
 
     def _load(self, program: Program) -> Compiled | None:
         path = self._path(program)
         if path is None or not path.is_file():
             return None
+        payload = self._content(path)
+        if payload is None:
+            return None
         try:
-            content = path.read_bytes()
-            digest, payload = content[:64], content[64:]
-            if _digest(payload).encode() != digest:
-                _log.warning("%s is damaged; compiling again", path)
-                return None
             inputs = jax.tree_util.tree_structure((program.arguments, {}))
             outputs = jax.tree_util.tree_structure(program.result)
             loaded: Compiled = serialize_executable.deserialize_and_load(payload, inputs, outputs)
@@ -105,6 +128,22 @@ class ProgramStore:
             _log.warning("%s cannot be loaded (%s); compiling again", path, error)
             return None
         return loaded
+
+    @staticmethod
+    def _content(path: Path) -> bytes | None:
+        """What a file holds of a program; None where it is damaged or not there."""
+        if not path.is_file():
+            return None
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            _log.warning("%s cannot be read (%s); compiling again", path, error)
+            return None
+        digest, payload = content[:64], content[64:]
+        if _digest(payload).encode() != digest:
+            _log.warning("%s is damaged; compiling again", path)
+            return None
+        return payload
 
     def _save(self, program: Program, compiled: jax.stages.Compiled) -> None:
         path = self._path(program)
@@ -126,7 +165,11 @@ class ProgramStore:
             _log.warning("%s cannot be stored (%s); the next start compiles it again", path, error)
 
     def _path(self, program: Program) -> Path | None:
-        return self._folder / f"{program.name}.xla" if self._folder is not None else None
+        if self._folder is None:
+            return None
+        # The shapes tell apart what the name does not: how the weights lie, and with it what computes.
+        shapes = _digest(repr(jax.tree_util.tree_leaves(program.arguments)).encode())
+        return self._folder / f"{program.name}-{shapes[:16]}.xla"
 
 
 def _digest(content: bytes) -> str:
@@ -145,4 +188,4 @@ def _cpu_features() -> str:
 def _source_digest() -> str:
     """A digest of the files that define what is computed, so that an edit is never answered with an old program."""
     files = sorted(Path(str(models.__file__)).parent.glob("*.py"))
-    return _digest(b"\0".join(file.read_bytes() for file in files))
+    return _digest(b"\0".join(file.read_bytes() for file in files) + native.source_digest().encode())

@@ -25,11 +25,16 @@ class Model:
 
 
 def open_model(
-    path: Path, *, cache: Path, dtype: str, place: Callable[[HostArray], Array] | None = None
+    path: Path,
+    *,
+    cache: Path,
+    dtype: str,
+    place: Callable[[HostArray], Array] | None = None,
+    arrange: Callable[[Array], Array] = lambda weight: weight,
 ) -> Model:
     """The model at `path`, its weights in `dtype`; `cache` keeps converted files.
 
-    `place` puts each array on a device as soon as it is read; None leaves all on the host.
+    `place` puts each array on a device as soon as it is read; None leaves all on the host. `arrange` lays out weights.
 
     Raises:
         WorkerError: one of its kinds, see `errors`; the message names the file and the way out.
@@ -40,9 +45,9 @@ def open_model(
     try:
         source = SafetensorsFolder(folder)
         if place is None:
-            parameters = load_parameters(source, config, dtype)
+            parameters = load_parameters(source, config, dtype, arrange=arrange)
         else:
-            parameters = load_parameters(source, config, dtype, place=place)
+            parameters = load_parameters(source, config, dtype, place=place, arrange=arrange)
     except MemoryError as error:
         size = config.parameters * (4 if dtype == "float32" else 2)
         raise OutOfMemoryError(

@@ -1,30 +1,16 @@
 """Reads a model's configuration: the sizes and variants of a Llama-class decoder, from a Hugging Face `config.json`."""
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tierwright_worker.errors import CorruptModelError, ModelNotFoundError, UnsupportedModelError
+from tierwright_worker.models.json_values import Reader
+from tierwright_worker.models.rope_scaling import RopeScaling, read_rope
 
 SUPPORTED = ("llama", "mistral", "qwen2", "qwen3")
-_MAX_SIZE = (
-    1 << 24
-)  # no dimension of a real model comes near; keeps a damaged file from asking for all memory
-
-
-@dataclass(frozen=True, slots=True)
-class RopeScaling:
-    """How rotary frequencies are stretched for long contexts; `kind` default, linear, llama3 or factors."""
-
-    kind: str = "default"
-    factor: float = 1.0
-    low_freq_factor: float = 1.0
-    high_freq_factor: float = 4.0
-    original_max_position: int = 8192
-    factors: tuple[float, ...] = ()  # a divisor per frequency, as GGUF files carry them
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +101,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
 def config_from_hf(raw: Mapping[str, Any], *, where: str) -> ModelConfig:
     """The configuration out of Hugging Face's keys. Raises as `read_config` does; `where` is named in messages."""
-    read = _Reader(raw, where)
+    read = Reader(raw, where)
     model_type = read.text("model_type")
     if model_type not in SUPPORTED:
         raise UnsupportedModelError(
@@ -135,7 +121,7 @@ def config_from_hf(raw: Mapping[str, Any], *, where: str) -> ModelConfig:
     head_dim = read.size("head_dim", hidden // heads)
     if head_dim % 2:
         raise CorruptModelError(f"{where}: head_dim {head_dim} is odd; rotary embeddings need pairs")
-    theta, scaling = _rope(raw, head_dim, where)
+    theta, scaling = read_rope(raw, head_dim, where)
     attention_bias = read.flag("attention_bias", False)
     return ModelConfig(
         model_type=model_type,
@@ -146,7 +132,7 @@ def config_from_hf(raw: Mapping[str, Any], *, where: str) -> ModelConfig:
         heads=heads,
         kv_heads=kv_heads,
         head_dim=head_dim,
-        max_position=_max_position(read),
+        max_position=_max_position(read, scaling),
         norm_eps=read.number("rms_norm_eps", 1e-6),
         rope_theta=theta,
         rope_scaling=scaling,
@@ -160,92 +146,16 @@ def config_from_hf(raw: Mapping[str, Any], *, where: str) -> ModelConfig:
     )
 
 
-def _max_position(read: "_Reader") -> int:
-    """The longest context; a sliding window cuts it, since within the window all attention is full attention."""
+def _max_position(read: Reader, scaling: RopeScaling) -> int:
+    """The longest context; a sliding window cuts it, since within the window all attention is full attention.
+
+    Files with YaRN name the original context or the stretched one, so the longer of the two counts.
+    """
     longest = read.size("max_position_embeddings", 2048)
+    if scaling.kind == "yarn":
+        longest = max(longest, int(scaling.original_max_position * scaling.factor))
     window = read.raw.get("sliding_window")
     slides = read.raw.get("use_sliding_window", read.raw.get("model_type") == "mistral")
     if window is not None and slides:
         return min(longest, read.size("sliding_window"))
     return longest
-
-
-def _rope(raw: Mapping[str, Any], head_dim: int, where: str) -> tuple[float, RopeScaling]:
-    """Base and scaling, from `rope_parameters` (newer files) or `rope_theta` and `rope_scaling` (older ones)."""
-    parameters = raw.get("rope_parameters") or raw.get("rope_scaling") or {}
-    if not isinstance(parameters, Mapping):
-        raise CorruptModelError(f"{where}: rope parameters are no object")
-    read = _Reader(parameters, f"{where}: rope")
-    theta = _Reader({**raw, **parameters}, where).number("rope_theta", 10000.0)
-    kind = parameters.get("rope_type", parameters.get("type", "default"))
-    if kind == "default":
-        return theta, RopeScaling()
-    if kind == "linear":
-        return theta, RopeScaling(kind=kind, factor=read.number("factor"))
-    if kind == "llama3":
-        scaling = RopeScaling(
-            kind=kind,
-            factor=read.number("factor"),
-            low_freq_factor=read.number("low_freq_factor"),
-            high_freq_factor=read.number("high_freq_factor"),
-            original_max_position=read.size("original_max_position_embeddings"),
-        )
-        if scaling.high_freq_factor <= scaling.low_freq_factor:
-            raise CorruptModelError(f"{where}: rope: high_freq_factor is not above low_freq_factor")
-        return theta, scaling
-    if kind == "factors":
-        values = parameters.get("factors")
-        if not isinstance(values, list) or len(values) != head_dim // 2:
-            raise CorruptModelError(f"{where}: rope: factors must be {head_dim // 2} numbers")
-        factors = tuple(_Reader({"factors": value}, f"{where}: rope").number("factors") for value in values)
-        return theta, RopeScaling(kind=kind, factors=factors)
-    raise UnsupportedModelError(
-        f"{where}: rope scaling {kind!r} is not supported; default, linear and llama3 are"
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """Reads one value each, with its type and range checked."""
-
-    raw: Mapping[str, Any]
-    where: str
-
-    def size(self, key: str, default: int | None = None) -> int:
-        value = self.raw.get(key)
-        value = default if value is None else value
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= _MAX_SIZE:
-            raise CorruptModelError(
-                f"{self.where}: {key} is {value!r}; a whole number from 1 to {_MAX_SIZE} is needed"
-            )
-        return value
-
-    def number(self, key: str, default: float | None = None) -> float:
-        value = self.raw.get(key)
-        value = default if value is None else value
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-            raise CorruptModelError(f"{self.where}: {key} is {value!r}; a number above 0 is needed")
-        return float(value)
-
-    def flag(self, key: str, default: bool) -> bool:
-        value = self.raw.get(key, default)
-        if not isinstance(value, bool):
-            raise CorruptModelError(f"{self.where}: {key} is {value!r}; true or false is needed")
-        return value
-
-    def text(self, key: str) -> str:
-        value = self.raw.get(key)
-        if not isinstance(value, str):
-            raise CorruptModelError(f"{self.where}: {key} is {value!r}; a word is needed")
-        return value
-
-    def tokens(self, key: str) -> tuple[int, ...]:
-        value = self.raw.get(key)
-        values = value if isinstance(value, list) else [] if value is None else [value]
-        if not all(isinstance(token, int) and not isinstance(token, bool) and token >= 0 for token in values):
-            raise CorruptModelError(f"{self.where}: {key} is {value!r}; token ids are needed")
-        return tuple(values)
-
-    def token(self, key: str) -> int | None:
-        tokens = self.tokens(key)
-        return tokens[0] if tokens else None

@@ -11,6 +11,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from tierwright_worker import native
+from tierwright_worker.models.layout import Int8, Panels
+from tierwright_worker.models.parameters import Array
+from tierwright_worker.native import GROUP
+
 # XLA fuses products with what surrounds them into kernels whose reductions depend on the shape (one of them, a product with
 # broadcast ones, even gave NaN). With single products alone the reductions are XLA's own, which do not.
 COMPILER_OPTIONS: dict[str, dict[str, str | bool]] = {
@@ -18,23 +23,48 @@ COMPILER_OPTIONS: dict[str, dict[str, str | bool]] = {
 }
 TILE = 32  # rows of one product
 BLOCK = 128  # positions per block of attention; length buckets are multiples of it
+_MOST_INT16 = 32639.0  # 127 * 256 + 127: what a high and a low byte of int8 hold together
 _MASKED = -1e30  # finite, since a fully masked row must not become NaN; its exponential is an exact zero
 
 
 def linear(
-    rows: jax.Array, weight: jax.Array, bias: jax.Array | None = None, *, tile: int | None = TILE
+    rows: jax.Array, weight: Array, bias: jax.Array | None = None, *, tile: int | None = TILE
 ) -> jax.Array:
-    """`rows` [..., inputs] times `weight` [inputs, outputs], in f32; the rows are first rounded to the weight's dtype.
+    """`rows` [..., inputs] times `weight` [inputs, outputs] in any layout, in f32.
 
-    `tile` None computes all rows in one product: faster for many rows, and exact among shapes of 64 rows and more.
+    A plain weight rounds the rows to its own dtype first. `tile` None computes all rows in one product: faster for many
+    rows, and exact among shapes of 64 rows and more; the kernels need no tiles.
     """
-    flat = rows.reshape(-1, rows.shape[-1]).astype(weight.dtype)
-    count = flat.shape[0]
-    size = tile or count
-    parts = [_product(flat[start : start + size], weight) for start in range(0, count, size)]
-    result = parts[0] if len(parts) == 1 else jnp.concatenate(parts)
-    result = result.reshape(*rows.shape[:-1], weight.shape[1])
+    flat = rows.reshape(-1, rows.shape[-1])
+    if isinstance(weight, Panels):
+        result = native.linear(flat, weight.values, weight.scales, weight.outputs)
+    elif isinstance(weight, Int8):
+        result = _whole_product(flat, weight)
+    else:
+        flat = flat.astype(weight.dtype)
+        count = flat.shape[0]
+        size = tile or count
+        parts = [_product(flat[start : start + size], weight) for start in range(0, count, size)]
+        result = parts[0] if len(parts) == 1 else jnp.concatenate(parts)
+    result = result.reshape(*rows.shape[:-1], result.shape[1])
     return result if bias is None else result + bias.astype(jnp.float32)
+
+
+def _whole_product(rows: jax.Array, weight: Int8) -> jax.Array:
+    """Rows of 16-bit whole numbers times int8 weights, each row as two of int8: its high and its low byte."""
+    count, (groups, _, _) = rows.shape[0], weight.values.shape
+    padded = jnp.pad(rows, ((0, 0), (0, groups * GROUP - rows.shape[1]))).reshape(count, groups, GROUP)
+    largest = jnp.max(jnp.abs(padded), axis=2)
+    inverse = jnp.where(largest > 0, _MOST_INT16 / largest, 0.0)
+    whole = jnp.round(padded * inverse[..., None]).astype(jnp.int32)
+    high = (whole + 128) >> 8
+    bytes_ = jnp.concatenate([high, whole - (high << 8)]).astype(jnp.int8)
+    sums = lax.dot_general(
+        bytes_, weight.values, (((2,), (1,)), ((1,), (0,))), preferred_element_type=jnp.int32
+    )
+    joined = (sums[:, :count] * 256 + sums[:, count:]).astype(jnp.float32)
+    scales = (largest / _MOST_INT16).T[..., None] * weight.scales[:, None]
+    return jnp.sum(joined * scales, axis=0)
 
 
 def _product(rows: jax.Array, weight: jax.Array) -> jax.Array:
@@ -46,17 +76,29 @@ def _product(rows: jax.Array, weight: jax.Array) -> jax.Array:
     return lax.optimization_barrier(result)[:count] if count == 1 else result
 
 
-def attention(query: jax.Array, keys: jax.Array, values: jax.Array, positions: jax.Array) -> jax.Array:
+def attention(
+    query: jax.Array,
+    keys: jax.Array,
+    values: jax.Array,
+    positions: jax.Array,
+    scales: tuple[jax.Array, ...] = (),
+) -> jax.Array:
     """Causal attention of rows over a slot's cache; row t of a slot sees positions 0 to `positions[slot] + t`.
 
     Args:
         query: [slots, rows, heads, head_dim], f32.
         keys: [slots, kv_heads, length, head_dim]; `length` a multiple of BLOCK. `values` alike.
         positions: [slots], the position of each slot's first row.
+        scales: of int8 keys and of int8 values, [slots, kv_heads, length] each; none for other dtypes.
 
     Returns:
         [slots, rows, heads, head_dim], f32.
     """
+    if scales:
+        keys, values = (
+            array.astype(jnp.float32) * scale[..., None]
+            for array, scale in zip((keys, values), scales, strict=True)
+        )
     slots, rows, heads, head_dim = query.shape
     kv_heads, length = keys.shape[1], keys.shape[2]
     group, blocks = heads // kv_heads, length // BLOCK

@@ -1,4 +1,7 @@
-"""The slot cache: keys and values of every slot, head-major, one pair of arrays per layer, updated in place."""
+"""The slot cache: keys and values of every slot, head-major, one pair of arrays per layer, updated in place.
+
+int8: a scale per position and head, the largest magnitude over 127, in arrays of their own.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +16,23 @@ from tierwright_worker.models.config import ModelConfig
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, slots=True)
 class SlotCache:
-    """`keys` and `values`: per layer [slots, kv_heads, length, head_dim]. Its length is the length bucket in use."""
+    """`keys` and `values`: per layer [slots, kv_heads, length, head_dim]. Its length is the length bucket in use.
+
+    `key_scales` and `value_scales`: per layer [slots, kv_heads, length] in f32; empty unless keys and values are int8.
+    """
 
     keys: tuple[Any, ...]
     values: tuple[Any, ...]
+    key_scales: tuple[Any, ...] = ()
+    value_scales: tuple[Any, ...] = ()
+
+    def layer(self, index: int) -> tuple[Any, ...]:
+        """One layer's keys and values, and their scales where there are any."""
+        return tuple(arrays[index] for arrays in self.groups() if arrays)
+
+    def groups(self) -> tuple[tuple[Any, ...], ...]:
+        """Keys, values and their scales, each a tuple over layers."""
+        return self.keys, self.values, self.key_scales, self.value_scales
 
     @property
     def length(self) -> int:
@@ -24,58 +40,86 @@ class SlotCache:
         return int(self.keys[0].shape[2])
 
 
+def cache_of(layers: list[tuple[Any, ...]]) -> SlotCache:
+    """The cache out of what `SlotCache.layer` gave for each layer."""
+    return SlotCache(*(tuple(arrays) for arrays in zip(*layers, strict=True)))
+
+
 def empty_cache(config: ModelConfig, slots: int, length: int, dtype: Any) -> SlotCache:
     """A cache of zeros."""
     shape = (slots, config.kv_heads, length, config.head_dim)
 
-    def zeros() -> tuple[jax.Array, ...]:
-        return tuple(jnp.zeros(shape, dtype) for _ in range(config.layers))
+    def zeros(sizes: tuple[int, ...], kind: Any) -> tuple[jax.Array, ...]:
+        return tuple(jnp.zeros(sizes, kind) for _ in range(config.layers))
 
-    return SlotCache(keys=zeros(), values=zeros())
+    if jnp.dtype(dtype) != jnp.int8:
+        return SlotCache(keys=zeros(shape, dtype), values=zeros(shape, dtype))
+    scales = [zeros(shape[:3], jnp.float32) for _ in range(2)]
+    return SlotCache(zeros(shape, dtype), zeros(shape, dtype), *scales)
 
 
-def cache_bytes(config: ModelConfig, slots: int, length: int, itemsize: int) -> int:
+def cache_bytes(config: ModelConfig, slots: int, length: int, dtype: Any) -> int:
     """Bytes of a cache of this size."""
-    return 2 * config.layers * slots * config.kv_heads * length * config.head_dim * itemsize
+    kind = jnp.dtype(dtype)
+    position = config.head_dim * int(kind.itemsize) + (4 if kind == jnp.int8 else 0)
+    return 2 * config.layers * slots * config.kv_heads * length * position
 
 
-def write_rows(cache: jax.Array, rows: jax.Array, positions: jax.Array) -> jax.Array:
-    """Write `rows` [slots, rows, kv_heads, head_dim] at each slot's position; a start beyond the end is clamped by XLA."""
-    updates = rows.swapaxes(1, 2).astype(cache.dtype)
+def write_rows(caches: tuple[jax.Array, ...], rows: jax.Array, positions: jax.Array) -> tuple[jax.Array, ...]:
+    """Write `rows` [slots, rows, kv_heads, head_dim] at each slot's position; a start beyond the end is clamped by XLA.
+
+    `caches`: the keys (or values) of one layer, and their scales where they are int8.
+    """
+    updates = rows.swapaxes(1, 2)
+    if len(caches) == 1:
+        return (_write(caches[0], updates.astype(caches[0].dtype), positions),)
+    largest = jnp.max(jnp.abs(updates), axis=-1)
+    inverse = jnp.where(largest > 0, 127.0 / largest, 0.0)
+    whole = jnp.round(updates * inverse[..., None]).astype(jnp.int8)
+    return _write(caches[0], whole, positions), _write(caches[1], largest / 127.0, positions)
+
+
+def _write(cache: jax.Array, updates: jax.Array, positions: jax.Array) -> jax.Array:
     zero = jnp.int32(0)
     for slot in range(cache.shape[0]):
-        cache = lax.dynamic_update_slice(
-            cache, updates[slot : slot + 1], (jnp.int32(slot), zero, positions[slot], zero)
-        )
+        start = (jnp.int32(slot), zero, positions[slot], zero)[: cache.ndim]
+        cache = lax.dynamic_update_slice(cache, updates[slot : slot + 1], start)
     return cache
 
 
-def read_page(cache: SlotCache, slot: jax.Array, start: jax.Array, *, tokens: int) -> jax.Array:
-    """Copy `tokens` positions of one slot: [2, layers, kv_heads, tokens, head_dim], keys first."""
+def read_page(cache: SlotCache, slot: jax.Array, start: jax.Array, *, tokens: int) -> tuple[jax.Array, ...]:
+    """Copy `tokens` positions of one slot: keys and values [2, layers, kv_heads, tokens, head_dim], then their scales."""
+    pairs = [(cache.keys, cache.values)] + [(cache.key_scales, cache.value_scales)] * bool(cache.key_scales)
 
     def read(array: jax.Array) -> jax.Array:
-        _, heads, _, size = array.shape
         zero = jnp.int32(0)
-        return lax.dynamic_slice(array, (slot, zero, start, zero), (1, heads, tokens, size))[0]
+        sizes = (1, array.shape[1], tokens, *array.shape[3:])
+        return lax.dynamic_slice(array, (slot, zero, start, zero)[: array.ndim], sizes)[0]
 
-    return jnp.stack([jnp.stack([read(array) for array in arrays]) for arrays in (cache.keys, cache.values)])
+    return tuple(
+        jnp.stack([jnp.stack([read(array) for array in arrays]) for arrays in pair]) for pair in pairs
+    )
 
 
-def write_page(cache: SlotCache, page: jax.Array, slot: jax.Array, start: jax.Array) -> SlotCache:
+def write_page(cache: SlotCache, page: tuple[jax.Array, ...], slot: jax.Array, start: jax.Array) -> SlotCache:
     """Put what `read_page` copied into a slot, from `start` on."""
     zero = jnp.int32(0)
+    parts = [part[which] for part in page for which in range(2)]
 
-    def write(arrays: tuple[jax.Array, ...], parts: jax.Array) -> tuple[jax.Array, ...]:
-        return tuple(
-            lax.dynamic_update_slice(array, parts[layer][None], (slot, zero, start, zero))
-            for layer, array in enumerate(arrays)
+    def write(array: jax.Array, part: jax.Array) -> jax.Array:
+        return lax.dynamic_update_slice(array, part[None], (slot, zero, start, zero)[: array.ndim])
+
+    return SlotCache(
+        *(
+            tuple(write(array, part[layer]) for layer, array in enumerate(arrays))
+            for arrays, part in zip((group for group in cache.groups() if group), parts, strict=True)
         )
-
-    return SlotCache(write(cache.keys, page[0]), write(cache.values, page[1]))
+    )
 
 
 def resize(array: jax.Array, length: int) -> jax.Array:
-    """The cache array with room for `length` positions; what lies beyond is dropped."""
+    """The cache array, or its scales, with room for `length` positions; what lies beyond is dropped."""
     if length <= array.shape[2]:
         return array[:, :, :length]
-    return jnp.pad(array, ((0, 0), (0, 0), (0, length - array.shape[2]), (0, 0)))
+    padding = [(0, 0), (0, 0), (0, length - array.shape[2]), (0, 0)]
+    return jnp.pad(array, padding[: array.ndim])

@@ -23,15 +23,17 @@ def load_parameters(
     dtype: str,
     *,
     place: Callable[[HostArray], Array] = _as_it_is,
+    arrange: Callable[[Array], Array] = _as_it_is,
 ) -> Parameters:
     """All parameters; weights in `dtype` (float32 or bfloat16), norms and biases in f32.
 
     `place` puts each array where it is to stay as soon as it is read, so that the model never lies in memory twice.
+    `arrange` then lays out each weight [inputs, outputs] as the forward pass wants it.
 
     Raises:
         CorruptModelError: a tensor is missing, has another shape than the configuration says, or is not finite.
     """
-    take = _Taker(source, DTYPES[dtype], place)
+    take = _Taker(source, DTYPES[dtype], place, arrange)
     hidden, vocabulary = config.hidden_size, config.vocab_size
     tied = config.tied_embeddings
     embedding = None if tied else take.rows("model.embed_tokens.weight", (vocabulary, hidden))
@@ -66,9 +68,13 @@ class _Taker:
     """Reads tensors with their shape checked."""
 
     def __init__(
-        self, source: TensorSource, dtype: np.dtype[Any], place: Callable[[HostArray], Array]
+        self,
+        source: TensorSource,
+        dtype: np.dtype[Any],
+        place: Callable[[HostArray], Array],
+        arrange: Callable[[Array], Array],
     ) -> None:
-        self._source, self._dtype, self._place = source, dtype, place
+        self._source, self._dtype, self._place, self._arrange = source, dtype, place, arrange
         self._names = source.names()
 
     def rows(self, name: str, shape: tuple[int, ...]) -> Array:
@@ -77,7 +83,7 @@ class _Taker:
 
     def weight(self, name: str, shape: tuple[int, ...]) -> Array:
         """A matrix stored [outputs, inputs], turned to [inputs, outputs]."""
-        return self._place(np.ascontiguousarray(self._take(name, shape, self._dtype).T))
+        return self._arrange(self._place(np.ascontiguousarray(self._take(name, shape, self._dtype).T)))
 
     def vector(self, name: str, size: int) -> Array:
         """A norm or a bias."""
@@ -92,7 +98,7 @@ class _Taker:
                 f"{prefix}{name}.weight", (size, inputs), self._dtype
             ).T
             start += size
-        return self._place(result)
+        return self._arrange(self._place(result))
 
     def joined_bias(self, prefix: str, sizes: dict[str, int]) -> Array:
         """Their biases, end to end."""
