@@ -237,6 +237,15 @@ def test_what_keeps_the_job_from_running_is_why_the_tier_is_not_ready(k8s: Kuber
     assert "worker:0.1.0-cpu" in wait_condition(k8s, "CompileCacheReady", "False", "Compiling")["message"]
 
 
+def test_a_quota_that_refuses_the_jobs_pods_is_told(k8s: Kubernetes) -> None:
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}}
+    k8s.create({**quota, "spec": {"hard": {"pods": "0"}}})
+    k8s.apply(jax_tier())
+    assert "exceeded quota" in wait_condition(k8s, "Ready", "False", "QuotaExceeded")["message"]
+    k8s.delete("ResourceQuota", "none")
+    wait_condition(k8s, "Ready", "True", deadline_s=120)
+
+
 def test_a_job_of_somebody_else_is_never_touched(k8s: Kubernetes) -> None:
     wanted = InferenceTier.model_validate(
         {**jax_tier(), "metadata": {"name": NAME, "namespace": k8s.namespace}}

@@ -226,6 +226,8 @@ class Reconciler:
         )
         looked_at = pods if compiles is None else (*pods, *compiles.pods)
         wanted = subjects(looked_at, *template_volumes(workload), now)
+        if compiles is not None and compiles.lacks_pods:
+            wanted = (*wanted, ("Job", compiles.job_name))
         work.has_stuck_pods, work.has_young_pods = bool(wanted), is_starting(looked_at, now)
         return Snapshot(
             generation=int(obj["metadata"].get("generation") or 0),

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tierwright.api.tier import InferenceTier
+from tierwright.api.tier import GROUP, InferenceTier
 from tierwright.desired.budgets import Budgets
 from tierwright.desired.containers import ENGINE_CONTAINER
 from tierwright.desired.labels import TIER_LABEL
@@ -20,7 +20,9 @@ _GRACE_SECONDS: Final = 30
 _HOPELESS: Final = (2, 64, 65, 66, 67)
 """Exit statuses of the worker that another try cannot change: its command line, its settings, the model's files."""
 _OF_SERVERS: Final = ("ports", "startupProbe", "livenessProbe", "readinessProbe", "lifecycle")
-_OF_REPLICAS: Final = ("topologySpreadConstraints", "readinessGates", "hostname", "subdomain")
+_OF_REPLICAS: Final = ("topologySpreadConstraints", "hostname", "subdomain")
+_NEVER_READY: Final = {"conditionType": f"{GROUP}/serves"}
+"""Nobody sets this condition, so no Service sends requests to the pod, whatever labels podTemplate gives it."""
 
 
 def compile_key(template: Mapping[str, Any], plan: EnginePlan) -> str:
@@ -91,6 +93,7 @@ def _pod(pod: Mapping[str, Any], plan: EnginePlan) -> dict[str, Any]:
     return {
         **kept,
         "containers": [{**engine, "args": list(plan.compile_args)}],
+        "readinessGates": [_NEVER_READY],
         # With OnFailure the last try would be deleted, and its last words with it.
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": _GRACE_SECONDS,

@@ -78,6 +78,11 @@ class CompileView:
     job: JobView | None
     pods: tuple[PodView, ...] = ()
 
+    @property
+    def lacks_pods(self) -> bool:
+        """Whether the Job runs and has no pod; its Events tell why."""
+        return self.job is not None and not self.job.ended and not self.pods
+
 
 @dataclass(frozen=True)
 class Snapshot:

@@ -1,5 +1,6 @@
 """CompileCacheReady says what the compile Job does, why it failed, and that pods that are ready have compiled."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from tierwright.api.status import Condition, TierStatus
 from tierwright.control.compiling import compile_facts, outcome
 from tierwright.control.status.transitions import transitions
 from tierwright.observe.jobs import JobView, job_view
-from tierwright.observe.pods import pod_view
+from tierwright.observe.pods import EventView, pod_view
 from tierwright.observe.snapshot import CompileView, Snapshot
 
 NAME = "llama-fast-compile-1a2b3c4d"
@@ -95,6 +96,15 @@ def test_what_holds_the_job_up_is_told_on_both_conditions() -> None:
     assert (ready.status, ready.reason) == ("False", Reason.IMAGE_PULL_FAILED)
     off = view(None, RUNNING, unschedulable(OFF_POOL))
     assert get(status_of(off), ConditionType.READY).reason == Reason.NODE_POOL_EMPTY
+
+
+def test_pods_of_the_job_that_are_refused_are_told_with_their_reason() -> None:
+    words = 'pods "x" is forbidden: exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0'
+    refused = replace(view(None, RUNNING), events=(EventView("Job", NAME, "FailedCreate", words),))
+    assert words in cache_ready(refused).message
+    assert get(status_of(refused), ConditionType.READY).reason == Reason.QUOTA_EXCEEDED
+    later = replace(view(None, RUNNING, pod()), events=refused.events)
+    assert words not in cache_ready(later).message, "it has a pod by now"
 
 
 def test_a_try_that_failed_is_told_while_the_next_one_runs() -> None:

@@ -9,7 +9,7 @@ from tests.unit.desired.test_compile_step import SHARED, jax_tier, step
 from tierwright.api.tier import InferenceTier
 from tierwright.desired.labels import TIER_LABEL, selector_labels
 
-FULL = {
+FULL: dict[str, Any] = {
     "engine": {"tensorParallel": 4, "env": [{"name": "A", "value": "b"}], "extraArgs": ["--api-key", "k"]},
     "hardware": {
         "count": 4,
@@ -40,6 +40,18 @@ def test_its_pod_is_no_replica_of_the_tier() -> None:
     assert not selector_labels(jax_tier()).items() <= labels.items()
     assert TIER_LABEL not in labels
     assert TIER_LABEL in job(jax_tier())["metadata"]["labels"], "the operator finds the Job itself by it"
+
+
+def test_its_pod_is_never_ready_so_that_no_service_of_the_users_finds_it_either() -> None:
+    own = jax_tier(
+        podTemplate={
+            "metadata": {"labels": {"app": "own"}},
+            "spec": {"readinessGates": [{"conditionType": "a/b"}]},
+        }
+    )
+    assert job(own)["spec"]["template"]["metadata"]["labels"]["app"] == "own", "policies may ask for it"
+    assert job_pod(own)["readinessGates"] == [{"conditionType": "tierwright.dev/serves"}]
+    assert served_pod(own)["readinessGates"] == [{"conditionType": "a/b"}]
 
 
 @pytest.mark.parametrize("accelerator", ["cpu", "nvidia", "neuron"])

@@ -9,6 +9,7 @@ from tierwright.api.status import Condition
 from tierwright.control.compiling import outcome
 from tierwright.control.status.causes import causes, joined
 from tierwright.control.status.draft import Draft
+from tierwright.control.status.placement import pods_refused
 from tierwright.control.status.progress import is_rolling_out
 from tierwright.control.status.words import tail
 from tierwright.desired.compile_job import TRIES
@@ -56,6 +57,8 @@ def compile_causes(snapshot: Snapshot) -> tuple[Finding, ...]:
     view = snapshot.compile
     if view is None or view.job is None or view.job.ended:
         return ()
+    for event in snapshot.events_of("Job", view.job_name, "FailedCreate") if view.lacks_pods else ():
+        return (pods_refused(f"pods of Job {view.job_name} are refused", event.message),)
     return causes(replace(snapshot, pods=view.pods, workload=None, scale=None, problems=()))
 
 

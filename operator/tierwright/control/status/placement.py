@@ -26,10 +26,16 @@ def creation_refused(snapshot: Snapshot) -> Finding | None:
     failure = snapshot.workload.condition("ReplicaFailure") if snapshot.workload else None
     if failure is None or failure.status != "True":
         return None
-    if _QUOTA.search(failure.message):
-        return Finding(Reason.QUOTA_EXCEEDED, f"pods are refused: {clipped(failure.message)}")
-    reason = Reason.FORBIDDEN if "forbidden" in failure.message else Reason.REJECTED
-    return Finding(reason, f"pods are refused: {clipped(failure.message)}")
+    return pods_refused("pods are refused", failure.message)
+
+
+def pods_refused(subject: str, words: str) -> Finding:
+    """Why the API server refuses pods, out of its own words."""
+    if _QUOTA.search(words):
+        reason = Reason.QUOTA_EXCEEDED
+    else:
+        reason = Reason.FORBIDDEN if "forbidden" in words else Reason.REJECTED
+    return Finding(reason, f"{subject}: {clipped(words)}")
 
 
 def storage_class_missing(snapshot: Snapshot) -> Finding | None:
