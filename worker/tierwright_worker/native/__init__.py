@@ -36,7 +36,7 @@ def library() -> ctypes.CDLL | None:
         return None
     loaded.tierwright_instructions.restype = ctypes.c_char_p
     loaded.tierwright_source.restype = ctypes.c_char_p
-    if loaded.tierwright_source().decode() not in (source_digest(), ""):
+    if source_digest() not in ("", loaded.tierwright_source().decode()):
         _log.warning("%s was built from another source; build it anew to use it", _LIBRARY)
         return None
     loaded.tierwright_threads(processors())
@@ -44,9 +44,9 @@ def library() -> ctypes.CDLL | None:
 
 
 def source_digest() -> str:
-    """A digest of the kernels' source, which the library carries too: it fits no other."""
+    """A digest of the kernels' source, which the library carries too: it fits no other. Empty where there is no source."""
     files = sorted(path for path in _LIBRARY.parent.iterdir() if path.suffix in (".cpp", ".h"))
-    return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest() if files else ""
 
 
 def usable() -> bool:
@@ -58,6 +58,12 @@ def instructions() -> str:
     """The instruction set that the kernels use here: avx512, avx2 or generic; `none` without them."""
     loaded = library()
     return "none" if loaded is None else loaded.tierwright_instructions().decode()
+
+
+def version() -> str:
+    """What stored programs depend on: the source and the instruction set of the kernels in use; `none` without them."""
+    loaded = library() if usable() else None
+    return "none" if loaded is None else f"{loaded.tierwright_source().decode()}|{instructions()}"
 
 
 def use_threads(count: int) -> None:
