@@ -47,10 +47,9 @@ def _serve(options: argparse.Namespace) -> None:
 
 def _compile(options: argparse.Namespace) -> None:
     _choose_platform(options)
-    from tierwright_worker.cli.start import read_model, warm_engine
+    from tierwright_worker.cli.compile import compile_all
 
-    settings = settings_of(options)
-    warm_engine(settings, read_model(settings))
+    compile_all(settings_of(options))
 
 
 def _fetch(options: argparse.Namespace) -> None:
