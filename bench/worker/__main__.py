@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.worker.client import ClientError
+from bench.worker.kernels import ensure_kernels
 from bench.worker.machine import commit, machine_facts, watched
 from bench.worker.page import PAGE, summary, write_page
-from bench.worker.parts import MEASURES, Setup, UnavailableError
+from bench.worker.parts import MEASURES, Setup, UnavailableError, own_environment
 from bench.worker.results import RESULTS, load_results, read_results, write_results
 from bench.worker.servers import ServerError
 
@@ -40,6 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
     setup = Setup(options.model or packaged_model(), cache, options.rounds, options=own, say=say)
     minutes = sum(_MINUTES[name] for name in left)
     say(f"parts: {', '.join(left) or 'none left'}; about {minutes} minutes on two idle cores")
+    if set(left) - {"machine"}:
+        ensure_kernels(own_environment(), say)
     failed = False
     for name in left:
         try:

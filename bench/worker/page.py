@@ -64,6 +64,9 @@ def tables(results: Results) -> list[str]:
         lines += _markdown(["figure", "measured", "target", "", "what it is"], figure_rows(results))
     lines += _roofline(results)
     own = results.parts.get("own", {}).get("measured", {})
+    kernels = results.parts.get("own", {}).get("settings", {}).get("kernels")
+    if kernels:
+        lines += ["", f"The worker's own kernels for processors: {kernels}."]
     if own.get("sets"):
         lines += ["", "Tokens per second after the first step, by kind of prompt:", ""]
         lines += _markdown(

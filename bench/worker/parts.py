@@ -54,7 +54,7 @@ def measure_own(setup: Setup) -> dict[str, Any]:
     """
     target = setup.cache / "own.json"
     command = [sys.executable, "-m", "tierwright_worker", "bench", *_model_flags(setup), "--json", target]
-    done = subprocess.run([*map(str, command), *setup.options], env=_own_environment(), check=False)
+    done = subprocess.run([*map(str, command), *setup.options], env=own_environment(), check=False)
     if done.returncode:
         raise UnavailableError(f"tierwright-worker bench ended with status {done.returncode}")
     result: dict[str, Any] = json.loads(target.read_text(encoding="utf-8"))
@@ -177,7 +177,7 @@ def own_server(setup: Setup, *, slots: int) -> ServerSpec:
         "--port": "{port}",
     }
     command = words(sys.executable, "-m", "tierwright_worker", "serve", *_model_flags(setup), *pairs(flags))
-    return ServerSpec(f"tierwright-{slots}", command, _own_environment(), patience=900)
+    return ServerSpec(f"tierwright-{slots}", command, own_environment(), patience=900)
 
 
 def vllm_server(setup: Setup, folder: Path) -> ServerSpec:
@@ -227,7 +227,8 @@ def _model_flags(setup: Setup) -> Sequence[str]:
     return pairs(flags)
 
 
-def _own_environment() -> dict[str, str]:
+def own_environment() -> dict[str, str]:
+    """The environment of the worker's own processes."""
     return {**os.environ, "PYTHONPATH": str(ROOT / "worker")}
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tierwright_worker import native
 from tierwright_worker.bench.asking import BenchError, Request, StoppableEngine
 from tierwright_worker.bench.figures import agreement, set_rates
 from tierwright_worker.bench.gears import Gears, run_gears
@@ -67,6 +68,7 @@ def bench(options: argparse.Namespace) -> None:
             "standard_slots": settings.max_num_seqs,
             "speculative_tokens": settings.speculative_tokens,
             "passes": options.passes,
+            "kernels": native.instructions() if settings.kernels != "off" else "none",
         }
         options.json.write_text(json.dumps(as_json(gathered, facts), indent=1) + "\n", encoding="utf-8")
 
