@@ -14,4 +14,4 @@ step 'file length'; python -m dev.file_length
 step 'generated files'; python -m dev.generate --check
 step 'unit tests'; python -m pytest -q -n 2 --cov --cov-report= tests/unit
 step 'coverage of the pure packages'
-python -m coverage report --fail-under=100 --skip-covered --include='operator/tierwright/api/*,operator/tierwright/desired/*,operator/tierwright/engines/*,operator/tierwright/hardware/*'
+python -m coverage report --fail-under=100 --skip-covered --include='operator/tierwright/api/*,operator/tierwright/desired/*,operator/tierwright/engines/*,operator/tierwright/hardware/*,operator/tierwright/capacity/*'

@@ -1,0 +1,51 @@
+"""How many replicas the foretold work and the backlog call for."""
+
+from dataclasses import dataclass
+
+from tierwright.capacity.miss_curve import SATURATION, MissCurve
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Work that may arrive at one time: loads in replicas at their work limit, each with its probability."""
+
+    loads: tuple[tuple[float, float], ...]
+
+    @property
+    def mean(self) -> float:
+        """Expected load."""
+        return sum(weight * load for load, weight in self.loads)
+
+    def misses(self, replicas: int, curve: MissCurve) -> float:
+        """Expected share of the arriving requests that miss with so many replicas; busy minutes count by their requests."""
+        mean = self.mean
+        if mean <= 0:
+            return curve.misses(0.0)
+        return sum(weight * load * curve.misses(load / replicas) for load, weight in self.loads) / mean
+
+
+def replicas_for(outlook: Outlook, curve: MissCurve, allowed: float, most: int) -> int:
+    """The fewest replicas with which no more than the allowed share is expected to miss; `most + 1` says that `most` are too few."""
+    chased = target_share(curve, allowed)
+    low, high = 0, most + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if outlook.misses(middle, curve) <= chased:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def target_share(curve: MissCurve, allowed: float) -> float:
+    """The share of misses that is steered at: misses that no replica prevents (the curve's floor) are not chased.
+
+    Half of the allowance stays for the others, however high the floor.
+    """
+    return max(allowed, curve.floor + allowed / 2)
+
+
+def backlog_load(backlog: float, work: float, demand: float, ready: int, horizon: float) -> float:
+    """Load that a backlog adds at the horizon: what the ready replicas cannot drain before further ones are ready."""
+    drained = max(0.0, ready * SATURATION - demand) * horizon
+    return max(0.0, backlog * work - drained) / horizon

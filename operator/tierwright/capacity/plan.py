@@ -1,0 +1,84 @@
+"""The plan of one tick: what is foretold from what was learned, and how many replicas it calls for."""
+
+from dataclasses import dataclass
+
+from tierwright.capacity.learn import work_of
+from tierwright.capacity.miss_curve import learned
+from tierwright.capacity.need import Outlook, backlog_load, replicas_for, target_share
+from tierwright.capacity.settings import TierSettings
+from tierwright.capacity.state import TierState
+
+_KNOWN = 120
+"""Slots after which the forecast's own errors tell how bursty the demand is."""
+_DEVIATIONS = 2.0
+_MARGIN = 0.7
+"""Share of the allowance to which fewer replicas are held before one goes: what is enough by a hair is not enough for long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is called for, and from what. Loads are in replicas at their work limit."""
+
+    rate: float
+    """Requests per second over the last minute."""
+    backlog: float
+    """Requests that wait."""
+    demand: float
+    """Work that arrives."""
+    expected: float
+    """Work that is foretold for the horizon, backlog included."""
+    horizon: float
+    """Seconds until a replica asked for now is ready."""
+    allowed: float
+    """Share of requests that this plan may miss."""
+    missing: float
+    """Share of requests that are expected to miss with `replicas`."""
+    floor: float
+    """Share of requests that miss however many replicas there are."""
+    holds: float
+    """Load per replica up to which the allowance holds."""
+    dispersion: float
+    """Variance over mean of the arrivals per minute."""
+    replicas: int
+    lasting: int
+    """Most that is called for from the horizon to the end of the hold after it."""
+
+
+def planned(
+    state: TierState, settings: TierSettings, ready: int, wanted: int, now: float, horizon: float, hold: float
+) -> Plan:
+    """Plan for the moment at which a replica that is asked for now is ready, and beyond it where fewer would do."""
+    seconds = sum(row.seconds for row in state.rows)
+    rate = sum(row.arrivals for row in state.rows) / seconds
+    work, backlog = work_of(state, settings), state.rows[-1].backlog
+    demand = rate * work
+    curve = learned(state.evidence, settings.accelerator)
+    allowed = state.misses.allowed(1 - settings.attainment)
+    more = backlog_load(backlog, work, demand, ready, horizon)
+    if state.forecast.slots < _KNOWN:
+        more += state.dispersion.headroom(rate, work, horizon, _DEVIATIONS)
+
+    forecast = state.forecast.glimpsed(demand)
+
+    def outlook_at(after: float, extra: float) -> Outlook:
+        return forecast.outlook(forecast.expected(now, now + after), extra)
+
+    outlook = outlook_at(horizon, more)
+    replicas = lasting = replicas_for(outlook, curve, allowed, settings.maximum)
+    if replicas < wanted:
+        later = (outlook, outlook_at(horizon + hold / 2, 0.0), outlook_at(horizon + hold, 0.0))
+        lasting = max(replicas_for(each, curve, _MARGIN * allowed, settings.maximum) for each in later)
+    return Plan(
+        rate=rate,
+        backlog=backlog,
+        demand=demand,
+        expected=outlook.mean,
+        horizon=horizon,
+        allowed=allowed,
+        missing=outlook.misses(max(1, replicas), curve),
+        floor=curve.floor,
+        holds=curve.holds(target_share(curve, allowed)),
+        dispersion=state.dispersion.index,
+        replicas=replicas,
+        lasting=lasting,
+    )

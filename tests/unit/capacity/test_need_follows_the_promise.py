@@ -1,0 +1,93 @@
+"""Replicas follow from the expected misses: enough to keep the promise, no more, and never fewer for more work."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tierwright.capacity.miss_curve import Curve, MissCurve
+from tierwright.capacity.need import Outlook, backlog_load, replicas_for, target_share
+from tierwright.capacity.promise import Misses
+
+CURVE = MissCurve(tuple(Curve(0.0, 0.7, 8.0).misses(place * 0.02) for place in range(101)), 0.0)
+FLOORED = MissCurve(tuple(Curve(0.2, 0.7, 8.0).misses(place * 0.02) for place in range(101)), 0.2)
+SURE = Outlook(((3.0, 1.0),))
+RISKY = Outlook(((2.0, 0.8), (7.0, 0.2)))
+
+
+def test_a_sure_load_is_spread_to_where_the_promise_holds() -> None:
+    replicas = replicas_for(SURE, CURVE, 0.05, 50)
+    assert CURVE.misses(3.0 / replicas) <= 0.05 < CURVE.misses(3.0 / (replicas - 1))
+
+
+def test_risk_costs_replicas() -> None:
+    assert RISKY.mean == pytest.approx(SURE.mean)
+    assert replicas_for(RISKY, CURVE, 0.05, 50) > replicas_for(SURE, CURVE, 0.05, 50)
+
+
+def test_busy_outcomes_count_by_their_requests() -> None:
+    expected = (0.8 * 2 * CURVE.misses(0.4) + 0.2 * 7 * CURVE.misses(1.4)) / 3
+    assert RISKY.misses(5, CURVE) == pytest.approx(expected)
+
+
+def test_no_work_calls_for_one() -> None:
+    assert replicas_for(Outlook(((0.0, 1.0),)), CURVE, 0.05, 50) == 1
+
+
+def test_too_much_work_says_so() -> None:
+    assert replicas_for(Outlook(((500.0, 1.0),)), CURVE, 0.05, 50) == 51
+
+
+def test_misses_that_no_replica_prevents_are_not_chased() -> None:
+    assert target_share(FLOORED, 0.05) == pytest.approx(0.225)
+    chased = replicas_for(SURE, FLOORED, 0.05, 1000)
+    assert chased <= 2 * replicas_for(SURE, CURVE, 0.05, 1000)
+
+
+def test_a_backlog_that_drains_in_time_adds_nothing() -> None:
+    assert backlog_load(backlog=100, work=0.1, demand=1.0, ready=3, horizon=100.0) == 0.0
+
+
+def test_a_backlog_that_outlives_the_start_is_spread_over_the_horizon() -> None:
+    assert backlog_load(backlog=1000, work=0.5, demand=5.0, ready=2, horizon=100.0) == pytest.approx(5.0)
+
+
+@given(st.floats(0, 40), st.floats(0, 40), st.floats(0.001, 0.3))
+@settings(max_examples=100, deadline=None)
+def test_more_work_never_calls_for_less(one: float, other: float, allowed: float) -> None:
+    low, high = sorted((one, other))
+
+    def called(load: float) -> int:
+        return replicas_for(Outlook(((load, 0.7), (2 * load, 0.3))), CURVE, allowed, 200)
+
+    assert called(low) <= called(high)
+
+
+@given(st.floats(0, 40), st.floats(0.001, 0.3), st.floats(0.001, 0.3))
+@settings(max_examples=100, deadline=None)
+def test_a_stricter_promise_never_calls_for_less(load: float, one: float, other: float) -> None:
+    strict, loose = sorted((one, other))
+    outlook = Outlook(((load, 1.0),))
+    assert replicas_for(outlook, CURVE, strict, 200) >= replicas_for(outlook, CURVE, loose, 200)
+
+
+def test_a_day_within_the_promise_eases_the_plan_and_a_bad_one_tightens_it() -> None:
+    good, bad = Misses(), Misses()
+    for _ in range(1440):
+        good = good.seen(100.0, 0.0, 60.0, 0.05)
+        bad = bad.seen(100.0, 30.0, 60.0, 0.05)
+    assert good.allowed(0.05) > 3 * 0.05
+    assert bad.allowed(0.05) == pytest.approx(0.25 * 0.05)
+
+
+def test_a_plan_is_left_alone_where_the_promise_is_just_kept() -> None:
+    kept = Misses()
+    for _ in range(1440):
+        kept = kept.seen(100.0, 5.0, 60.0, 0.05)
+    assert kept.ease == pytest.approx(1.0)
+
+
+def test_a_calm_month_does_not_wind_up() -> None:
+    calm = Misses()
+    for _ in range(30 * 1440):
+        calm = calm.seen(100.0, 0.0, 60.0, 0.05)
+    assert calm.ease == 8.0
