@@ -84,9 +84,16 @@ class Cluster:
 
 
 def up(
-    name: str = "dev", nodes: Nodes = "kwok", progress: Progress = print, *, use_given: bool = True
+    name: str = "dev",
+    nodes: Nodes = "kwok",
+    progress: Progress = print,
+    *,
+    use_given: bool = True,
+    shared: bool = True,
 ) -> Cluster:
     """Start the cluster `name`, or return it when it runs already with the same kind of nodes.
+
+    With `shared` off, one that runs already is an error: it is somebody else's, who may end it at any moment.
 
     A cluster that KUBECONFIG names is used instead unless `use_given` is off; nothing is started then. What a killed
     run of this name left behind is removed first. After a failure nothing is left but the caches.
@@ -94,7 +101,7 @@ def up(
     Raises processes.ComponentError, source.SourceError, build.BuildError, packages.PackageError, nodes.NodesError,
     network.NetworkError; each says what to do.
     """
-    return _up(name, nodes, progress, use_given=use_given, owned=False)[0]
+    return _up(name, nodes, progress, use_given=use_given, owned=False, shared=shared)[0]
 
 
 def down(name: str = "dev", progress: Progress = print) -> bool:
@@ -150,7 +157,9 @@ def sweep(progress: Progress = print) -> None:
             down(file.parent.name, progress)
 
 
-def _up(name: str, nodes: Nodes, progress: Progress, *, use_given: bool, owned: bool) -> tuple[Cluster, bool]:
+def _up(
+    name: str, nodes: Nodes, progress: Progress, *, use_given: bool, owned: bool, shared: bool = True
+) -> tuple[Cluster, bool]:
     """The cluster, and whether it was started now."""
     run_dir = paths.run_dir(name)
     sweep(progress)
@@ -162,6 +171,11 @@ def _up(name: str, nodes: Nodes, progress: Progress, *, use_given: bool, owned: 
             existed = run_dir.exists()
             return _adopt(name, run_dir, found), not existed
         running = _load(name)
+        if running and not shared:
+            raise ComponentError(
+                f"cluster {name} runs already, started by somebody else. Wait until it is gone, or end it with: "
+                f".venv/bin/python -m dev.cluster down --name {name}"
+            )
         if running and running.nodes == nodes:
             progress(f"cluster {name} is running already")
             return running, False

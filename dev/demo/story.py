@@ -157,7 +157,7 @@ def _require_place() -> None:
 @contextmanager
 def _cluster(console: Console, keep: bool) -> Iterator[clusters.Cluster]:
     with console.step("Start a Kubernetes with the pools fast and standard"):
-        running = clusters.up(NAME, nodes="real", progress=console.say, use_given=False)
+        running = clusters.up(NAME, nodes="real", progress=console.say, use_given=False, shared=False)
         tools = Tools(running.kubectl, running.helm, running.kubeconfig, "default")
         console.say(tools.kubectl("get", "nodes", "-L", "karpenter.sh/nodepool"))
     try:

@@ -231,9 +231,7 @@ def _explain(module: Module, lines: list[str]) -> str:
         used = ", ".join(
             f"{path} has {_free(path)}" for path in (paths.cache_dir(), Path(tempfile.gettempdir()))
         )
-        advice = (
-            f"The disk is full ({used} left); the build took 4 GiB for modules and Go's build cache."
-        )
+        advice = f"The disk is full ({used} left); the build took 4 GiB for modules and Go's build cache."
     else:
         advice = f"Try it by hand: cd {module.folder} && CGO_ENABLED=0 go build -o /dev/null {module.package}"
     return f"building {module.name} failed:\n{text}\n{advice}"

@@ -8,12 +8,14 @@ from types import SimpleNamespace
 import pytest
 
 from dev.cluster import cluster as clusters
+from dev.cluster.machine.processes import ComponentError
 from dev.cluster.network import slot
 from dev.cluster.network.commands import NetworkError
 from dev.cluster.nodes import requirements
 from dev.cluster.programs import source
 from dev.demo import __main__ as demo
 from dev.demo import story
+from dev.demo.console import Console
 
 
 def built(*_: object, **__: object) -> None:
@@ -53,6 +55,21 @@ def test_a_cluster_with_real_nodes_is_refused(other: Path) -> None:
     with pytest.raises(NetworkError, match="cluster other"):
         clusters.up("mine", nodes="real", use_given=False)
     assert not other.parents[1].joinpath("clusters", "mine").exists()
+
+
+def test_two_demos_at_once_do_not_share_a_cluster_that_the_first_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIERWRIGHT_CACHE", str(tmp_path))
+    theirs = clusters.Cluster("demo", tmp_path, tmp_path / "kubeconfig", "v1.36.3", "real", None)
+    monkeypatch.setattr(clusters, "_load", lambda _: theirs)
+    monkeypatch.setattr(clusters, "down", built)
+    with (
+        pytest.raises(ComponentError, match="runs already, started by somebody else"),
+        story._cluster(Console(steps=1), keep=False),
+    ):
+        built()
+    assert clusters.up("demo", nodes="real", use_given=False) == theirs
 
 
 def test_what_the_dead_cluster_of_the_same_name_left_is_no_hindrance(other: Path) -> None:
