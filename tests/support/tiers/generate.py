@@ -94,6 +94,8 @@ VALUES: Final[dict[str, tuple[Any, ...]]] = {
         "file:///a/../b",
         "pvc://c/..",
         "s3://x",
+        "s3://bucket/m",
+        "file:///.",
         "hf://a/b c",
         "oci://r/m",
         3,
@@ -118,6 +120,7 @@ VALUES: Final[dict[str, tuple[Any, ...]]] = {
         *({"method": method, "tokens": 3} for method in ("NGram", "DraftModel", "Eagle3", "MTP", "Magic")),
         *({"method": "DraftModel", "tokens": 3, "draftModel": {"source": source}} for source in _DRAFTS),
         *({"method": "MTP", "tokens": 33, "draftModel": {"source": "hf://o/d"}}, {"method": "NGram"}),
+        {"method": "NGram", "tokens": 3, "disableAboveBatchSize": 8},
     ),
     "engine.kvCache.dtype": ("auto", "fp8", "int8", "bfloat16", "fp4"),
     "engine.kvCache.memoryFraction": ("0", "0.0", "0.9", "1", "1.0", "1.1", "0.1234567", 1),
@@ -129,6 +132,10 @@ VALUES: Final[dict[str, tuple[Any, ...]]] = {
         {"lengthBuckets": [128, 256]},
         {"lengthBuckets": [128, 128]},
         {"prefillBuckets": [15]},
+        {"lengthBuckets": [1000]},
+        {"lengthBuckets": [2048, 128], "prefillBuckets": [4096, 64]},
+        {"lengthBuckets": [4096], "prefillBuckets": [8192]},
+        {"lengthBuckets": [2176]},
     ),
     "engine.env": (
         *(
