@@ -1,11 +1,17 @@
 """What the operator has written so far, from the API server's audit log, and how often it has compared everything."""
 
 import re
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from tests.support.kubernetes import mutations
 from tests.support.operator_process import OperatorProcess
 from tests.support.waiting import eventually
+
+PATIENCE_S: Final = 0.8
+"""How long the operator of the tests, which compares everything each second, does not repeat a refused write."""
 
 
 def resyncs(operator: OperatorProcess) -> float:
@@ -47,3 +53,12 @@ def writes_at_rest(
 
     eventually(at_rest, "the operator has said and done all", deadline_s=120)
     return writes(audit_log, operator.user, namespace)
+
+
+def tries_allowed() -> Callable[[], int]:
+    """Begins to count time; returns how often by then one write that is refused may have been tried.
+
+    On a slow machine more time passes between two resyncs than there should be, so the clock decides.
+    """
+    started = time.monotonic()
+    return lambda: int((time.monotonic() - started) / PATIENCE_S) + 1
