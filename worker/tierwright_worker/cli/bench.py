@@ -88,7 +88,7 @@ def _measure(options: argparse.Namespace, given: WorkerSettings) -> Gathered:
     context = given.max_model_len or min(_CONTEXT, model.config.max_position)
     given = replace(given, max_model_len=context)
     fast = replace(given, max_num_seqs=1)
-    plain = replace(fast, speculative_tokens=0)
+    plain = _without_speculation(fast)
     gathered = Gathered()
     if {"gears", "steps"} & set(options.only):
         _say(f"warming the fast gear ({fast.speculative_tokens} drafted tokens) and the plain one")
@@ -96,7 +96,7 @@ def _measure(options: argparse.Namespace, given: WorkerSettings) -> Gathered:
         if "steps" in options.only:
             gathered = replace(gathered, steps=_steps(warm_fast.executor, warm_plain.executor))
         if "gears" in options.only:
-            standard = replace(given, speculative_tokens=0)
+            standard = _without_speculation(given)
             _say(f"warming the standard gear ({standard.max_num_seqs} slots)")
             warm_standard = warm_engine(standard, model)
             gears = Gears(
@@ -109,6 +109,16 @@ def _measure(options: argparse.Namespace, given: WorkerSettings) -> Gathered:
     if "process" in options.only:
         gathered = replace(gathered, process=_process(options, fast, model, gathered.steps is None))
     return gathered
+
+
+def _without_speculation(settings: WorkerSettings) -> WorkerSettings:
+    return replace(
+        settings,
+        speculative_tokens=0,
+        speculation_method="ngram",
+        speculative_model=None,
+        layered_entropy=None,
+    )
 
 
 def _gears(
