@@ -8,6 +8,8 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from tests.worker.support import random_model
 
 TEMPLATE = (
+    "{% if tools %}<|im_start|>tools{% for tool in tools %} {{ tool.function.name }}{% endfor %}"
+    ", called as <tool_call> <|im_end|>\n{% endif %}"
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )

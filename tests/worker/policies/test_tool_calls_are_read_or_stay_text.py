@@ -9,10 +9,14 @@ from hypothesis import strategies as st
 from tierwright_worker.engine.policies.tool_calls import (
     CLOSING,
     OPENING,
+    OPENINGS,
     PYTHON_TAG,
+    ForcedCallReader,
+    Read,
     ToolCall,
     ToolCallFormat,
     ToolCallReader,
+    arguments_key,
     format_of,
 )
 
@@ -147,6 +151,20 @@ def test_text_is_shown_as_soon_as_it_cannot_be_a_call() -> None:
     reader = ToolCallReader(HERMES, NAMES)
     assert [part.text for part in reader.push("Hello <to")] == ["Hello"]
     assert [part.text for part in reader.push("day")] == [" <today"]
+
+
+@pytest.mark.parametrize("form", list(ToolCallFormat))
+def test_a_forced_call_is_read_when_it_is_whole_and_text_when_it_was_cut(form: ToolCallFormat) -> None:
+    text = json.dumps({"name": "look_up", arguments_key(form): {"word": "x"}})
+    whole, short = ForcedCallReader(form), ForcedCallReader(form)
+    assert whole.push(text[:9]) == whole.push(text[9:]) == short.push(text[:-1]) == []
+    assert whole.flush() == [Read(calls=(LOOK_UP,))]
+    assert short.flush() == [Read(text[:-1])]
+    # What follows the opening is how an answer of the same format goes on.
+    assert read(form, OPENINGS[form] + text + {HERMES: CLOSING, MISTRAL: "]", LLAMA: ""}[form]) == (
+        "",
+        [LOOK_UP],
+    )
 
 
 PIECES = st.lists(

@@ -209,3 +209,46 @@ async def test_json_of_a_schema_comes_through_both_sdks(real: RealServer) -> Non
         (block,) = message.content
         assert block.type == "text"
         assert json.loads(block.text)["mood"] in ("good", "bad")
+
+
+async def test_a_call_that_is_asked_for_is_made_through_both_sdks(real: RealServer) -> None:
+    """By a model of random weights: the parameters refer to definitions, as those of pydantic models do."""
+    schema: Any = {
+        "type": "object",
+        "properties": {"mood": {"$ref": "#/$defs/Mood"}},
+        "required": ["mood"],
+        "additionalProperties": False,
+        "$defs": {"Mood": {"enum": ["good", "bad"]}},
+    }
+    function = {"name": "feel", "parameters": schema}
+    other = {"name": "see", "parameters": {"type": "object", "properties": {}, "additionalProperties": False}}
+    tools: Any = [{"type": "function", "function": function}, {"type": "function", "function": other}]
+    named: Any = {"type": "function", "function": {"name": "feel"}}
+    async with openai.AsyncOpenAI(base_url=f"{real.url}/v1", api_key="none", max_retries=0) as client:
+        choices: Any = ((named, {"feel"}), ("required", {"feel", "see"}))
+        for choice, names in choices:
+            answer = await client.chat.completions.create(
+                model="tiny", messages=USER, tools=tools, tool_choice=choice, max_tokens=150
+            )
+            assert answer.choices[0].finish_reason == "tool_calls"
+            (call,) = answer.choices[0].message.tool_calls or []
+            assert call.type == "function"
+            assert call.function.name in names
+            assert json.loads(call.function.arguments) in ({"mood": "good"}, {"mood": "bad"}, {})
+        short = await client.chat.completions.create(
+            model="tiny", messages=USER, tools=tools, tool_choice=named, max_tokens=3
+        )
+        assert short.choices[0].finish_reason == "length"
+        assert short.choices[0].message.tool_calls is None
+    async with anthropic.AsyncAnthropic(base_url=real.url, api_key="none", max_retries=0) as own:
+        message = await own.messages.create(
+            model="tiny",
+            max_tokens=150,
+            messages=USER,
+            tools=[{"name": "feel", "input_schema": schema}],
+            tool_choice={"type": "tool", "name": "feel"},
+        )
+    assert message.stop_reason == "tool_use"
+    (block,) = message.content
+    assert block.type == "tool_use"
+    assert block.input in ({"mood": "good"}, {"mood": "bad"})

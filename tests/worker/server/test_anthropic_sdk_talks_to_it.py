@@ -250,7 +250,8 @@ async def test_a_full_queue_is_overloaded(start: Start) -> None:
         ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content must be"),
         ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "'image' is not supported"),
         ({"messages": [{"role": "user", "content": "refuse me"}]}, "no such words"),
-        ({"tool_choice": {"type": "any"}}, "tool_choice.type 'any' is not supported"),
+        ({"tool_choice": {"type": "any"}}, "a tool that tools does not hold: any"),
+        ({"tool_choice": {"type": "always"}}, "tool_choice.type must be auto, none, any or tool"),
         ({"cache_control": {"type": "ephemeral", "ttl": "2h"}}, "ttl must be 5m or 1h"),
         ({"cache_control": {"type": "eternal"}}, "type must be ephemeral"),
         (

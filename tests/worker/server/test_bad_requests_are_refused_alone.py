@@ -97,7 +97,7 @@ async def refused(run: Running, path: str, body: object, status: int = 400) -> d
             "ignore_eos",
             "cannot be combined",
         ),
-        ({"tool_choice": "required"}, "tool_choice", "none or auto"),
+        ({"tool_choice": "required"}, "tool_choice", "a tool that tools does not hold: any"),
         ({"tools": "all"}, "tools", "must be a list"),
         ({"model": 5}, "model", "must be a string"),
         ({"cache_salt": 5}, "cache_salt", "must be a string"),

@@ -154,7 +154,38 @@ async def test_without_tools_the_same_words_are_text(start: Start) -> None:
     [
         ({"tools": [{"type": "web_search"}]}, "tools[0].type", "must be function"),
         ({"tools": [{"function": {}}]}, "tools[0].function.name", "must be a string"),
-        ({"tools": TOOLS, "tool_choice": "always"}, "tool_choice", "none or auto"),
+        ({"tools": TOOLS, "tool_choice": "always"}, "tool_choice", "none, auto, required"),
+        ({"tools": TOOLS, "tool_choice": {"function": {}}}, "tool_choice.function.name", "must be a string"),
+        (
+            {"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "other"}}},
+            "tool_choice",
+            "does not hold: other",
+        ),
+        (
+            {"tools": TOOLS, "tool_choice": "required", "response_format": {"type": "json_object"}},
+            "tool_choice",
+            "no other format",
+        ),
+        ({"tools": TOOLS, "tool_choice": "required", "ignore_eos": True}, "ignore_eos", "cannot be combined"),
+        (
+            {
+                "tools": [{"function": {"name": "f", "parameters": {"type": "wizard"}}}],
+                "tool_choice": "required",
+            },
+            "tools",
+            "Invalid type",
+        ),
+        (
+            {
+                "tools": [
+                    {"function": {"name": "f", "parameters": {"$defs": {"a": {"type": "string"}}}}},
+                    {"function": {"name": "g", "parameters": {"$defs": {"a": {"type": "number"}}}}},
+                ],
+                "tool_choice": "required",
+            },
+            "tools",
+            "mean different things by",
+        ),
         ({"functions": [{"name": "f"}]}, "functions", "not supported"),
     ],
 )
@@ -165,6 +196,14 @@ async def test_tools_that_cannot_be_honoured_are_refused(
     with pytest.raises(openai.BadRequestError, match=words) as caught:
         await client.chat.completions.create(model="tiny", messages=USER, extra_body=change)
     assert caught.value.param == param
+
+
+async def test_a_call_that_no_format_is_known_for_cannot_be_forced(start: Start) -> None:
+    run = await start()
+    with pytest.raises(openai.BadRequestError, match="teaches no format of calls"):
+        await run.openai().chat.completions.create(
+            model="tiny", messages=USER, tools=TOOLS, tool_choice="required"
+        )
 
 
 async def test_a_template_that_knows_no_tools_refuses_them(start: Start) -> None:

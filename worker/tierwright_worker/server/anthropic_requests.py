@@ -8,7 +8,12 @@ from tierwright_worker.engine.policies.breakpoints import LONG_SECONDS, MOST_BRE
 from tierwright_worker.server.asked import Asked, Conversation, Mark
 from tierwright_worker.server.errors import bad_request
 from tierwright_worker.server.fields import Fields
-from tierwright_worker.server.openai_requests import check_constrained, sampling, tool_names
+from tierwright_worker.server.openai_requests import (
+    check_constrained,
+    check_forced,
+    sampling,
+    tool_names,
+)
 
 LIFETIMES = {"5m": SHORT_SECONDS, "1h": LONG_SECONDS}
 TOOLS = -1
@@ -23,6 +28,9 @@ def messages_request(body: Mapping[str, Any]) -> Asked:
     metadata = fields.object("metadata")
     read = conversation(body)
     one = fields.object("tool_choice").flag("disable_parallel_tool_use")
+    names, schema = tool_names(read.tools), _schema(fields)
+    forced = _forced(fields, names)
+    check_forced(fields, forced, names, schema is not None)
     return Asked(
         model=fields.text("model"),
         prompts=(read,),
@@ -31,13 +39,28 @@ def messages_request(body: Mapping[str, Any]) -> Asked:
         stop=fields.texts("stop_sequences"),
         stream=fields.flag("stream"),
         tenant=fields.text("cache_salt", "") or metadata.text("user_id", ""),
-        schema=_schema(fields),
+        schema=schema,
         schema_field="output_config.format.schema",
-        tool_names=tool_names(read.tools),
+        tool_names=names,
+        forced=forced,
         most_calls=1 if one else None,
         cut_to_context=True,
         automatic_cache=False,
     )
+
+
+def _forced(fields: Fields, names: frozenset[str]) -> frozenset[str]:
+    """The tools of which `tool_choice` wants one called."""
+    choice = fields.object("tool_choice")
+    kind = choice.text("type", "auto")
+    if kind in ("auto", "none"):
+        return frozenset()
+    if kind == "any":
+        return names
+    if kind == "tool":
+        return frozenset({choice.text("name")})
+    where = choice.path("type")
+    raise bad_request(f"{where} must be auto, none, any or tool, got {kind!r}", where)
 
 
 def _schema(fields: Fields) -> Mapping[str, Any] | None:
@@ -64,10 +87,6 @@ def conversation(body: Mapping[str, Any]) -> Conversation:
     built = _Builder()
     tools = tuple(_tool(tool, built) for tool in fields.objects("tools"))
     choice = fields.object("tool_choice").text("type", "auto")
-    if choice not in ("auto", "none"):
-        raise bad_request(
-            f"tool_choice.type {choice!r} is not supported: no call can be forced", "tool_choice"
-        )
     if fields.has("system"):
         built.begin("system")
         _blocks(fields, "system", built)

@@ -295,9 +295,9 @@ class Server:
         if engine is None or metrics is None:
             raise ApiError(503, "the model is still being loaded", retry_after=5)
         self._check_alive()
-        prompts = await self._read(asked.prompts)
+        prompts = await self._read(self._vocabulary.prompts(asked))
         grammar = None
-        if asked.schema is not None:
+        if asked.schema is not None or asked.forced:
             grammar = await asyncio.to_thread(self._vocabulary.grammar, asked, engine.facts.end_tokens)
         # Reading took its time: what was true before may be so no more.
         self._check_alive()

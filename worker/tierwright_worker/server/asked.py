@@ -24,13 +24,15 @@ class Mark:
 class Conversation:
     """Messages as a chat template reads them; `parts` keeps the texts of each message apart for breakpoints.
 
-    `continue_final`: the answer goes on with the text of the last message, as if the model had begun it.
+    `continue_final`: the answer goes on with the text of the last message, as if the model had begun it. `opening`: what
+    the answer is made to begin with, which is no part of it.
     """
 
     messages: tuple[Mapping[str, Any], ...]
     tools: tuple[Mapping[str, Any], ...] = ()
     add_generation_prompt: bool = True
     continue_final: bool = False
+    opening: str = ""
     variables: Mapping[str, Any] = field(default_factory=dict)
     parts: tuple[tuple[str, ...], ...] = ()
     marks: tuple[Mark, ...] = ()
@@ -50,7 +52,7 @@ class Asked:
     """A request. `params` lacks what is known only later: max_tokens where `max_tokens` is None, and a drawn seed.
 
     `schema`: what the answer is kept to, None = nothing; `schema_field`: where it stood, for messages.
-    `tool_names`: tools that may be called; `most_calls`: calls in one answer at most, None = any number.
+    `tool_names`: tools that may be called; `forced`: those of which one must be; `most_calls`: calls in one answer at most, None = any number.
     `cut_to_context`: a max_tokens beyond the context is cut instead of refused. `automatic_cache`: all full pages are
     cached, not only those up to the conversation's marks.
     """
@@ -72,6 +74,7 @@ class Asked:
     schema: Mapping[str, Any] | None = None
     schema_field: str = ""
     tool_names: frozenset[str] = frozenset()
+    forced: frozenset[str] = frozenset()
     most_calls: int | None = None
     cut_to_context: bool = False
     automatic_cache: bool = True

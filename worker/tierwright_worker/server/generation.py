@@ -12,7 +12,7 @@ from tierwright_worker.engine.interface import FinishReason, RequestId, Sampling
 from tierwright_worker.engine.policies.breakpoints import CacheUsage
 from tierwright_worker.engine.policies.detokenizer import IncrementalDecoder
 from tierwright_worker.engine.policies.stop_strings import StopMatcher
-from tierwright_worker.engine.policies.tool_calls import ToolCallReader
+from tierwright_worker.engine.policies.tool_calls import ForcedCallReader, ToolCallReader
 from tierwright_worker.engine.service import Beginning, Engine, EngineRequest, Progress
 from tierwright_worker.server.asked import Asked
 from tierwright_worker.server.errors import ApiError, bad_request
@@ -134,7 +134,9 @@ class Choice:
             tuple(calls),
         )
 
-    def _read(self, reader: ToolCallReader, text: str, *, ended: bool) -> tuple[str, list[MadeCall]]:
+    def _read(
+        self, reader: ToolCallReader | ForcedCallReader, text: str, *, ended: bool
+    ) -> tuple[str, list[MadeCall]]:
         """The text that is shown, and the calls, each with its id."""
         found = reader.push(text) + (reader.flush() if ended else [])
         made = []

@@ -43,7 +43,41 @@ def chat_request(body: Mapping[str, Any]) -> Asked:
     read = conversation(body)
     asked = _asked(fields, (read,), limit, alternatives if wanted else None)
     one = fields.has("parallel_tool_calls") and not fields.flag("parallel_tool_calls")
-    return replace(asked, tool_names=tool_names(read.tools), most_calls=1 if one else None)
+    names = tool_names(read.tools)
+    forced = _forced(fields, names)
+    check_forced(fields, forced, names, asked.schema is not None)
+    return replace(asked, tool_names=names, forced=forced, most_calls=1 if one else None)
+
+
+def _forced(fields: Fields, names: frozenset[str]) -> frozenset[str]:
+    """The tools of which `tool_choice` wants one called."""
+    choice = fields.get("tool_choice")
+    if choice in (None, "none", "auto"):
+        return frozenset()
+    if choice == "required":
+        return names
+    if not isinstance(choice, dict):
+        raise bad_request("tool_choice must be none, auto, required, or name a function", "tool_choice")
+    return frozenset({fields.object("tool_choice").object("function").text("name")})
+
+
+def check_forced(fields: Fields, forced: frozenset[str], names: frozenset[str], formatted: bool) -> None:
+    """Refuse a call that is asked for and cannot be made; `formatted`: the answer has a format of its own."""
+    choice = fields.get("tool_choice")
+    if choice in (None, "none", "auto") or (
+        isinstance(choice, dict) and choice.get("type") in ("none", "auto")
+    ):
+        return
+    if not names or not forced <= names:
+        unknown = ", ".join(sorted(forced - names))
+        raise bad_request(
+            f"tool_choice wants a call of a tool that tools does not hold: {unknown or 'any'}", "tool_choice"
+        )
+    if formatted:
+        raise bad_request(
+            "tool_choice: an answer that must be a call can have no other format", "tool_choice"
+        )
+    check_constrained(fields)
 
 
 def tool_names(tools: Sequence[Mapping[str, Any]]) -> frozenset[str]:
@@ -69,13 +103,8 @@ def conversation(body: Mapping[str, Any]) -> Conversation:
     given = fields.objects("messages")
     if not given:
         raise bad_request("messages must be a list of at least one message", "messages")
-    choice = fields.get("tool_choice")
-    if choice not in (None, "none", "auto"):
-        raise bad_request(
-            "tool_choice must be none or auto: no answer can be forced to be a call", "tool_choice"
-        )
     given_tools = tuple(_tool(tool) for tool in fields.objects("tools"))
-    tools = () if choice == "none" else given_tools
+    tools = () if fields.get("tool_choice") == "none" else given_tools
     return Conversation(
         messages=tuple(_message(message) for message in given),
         tools=tools,

@@ -41,7 +41,7 @@ def read_prompt(prompt: Conversation | RawPrompt, codec: TextCodec) -> ReadPromp
 
 
 def _read_conversation(prompt: Conversation, codec: TextCodec) -> ReadPrompt:
-    text = render(prompt, codec)
+    text = render(prompt, codec) + prompt.opening
     tokens = tuple(codec.encode(text, add_special_tokens=False))
     if not tokens:
         raise bad_request("the chat template made an empty prompt of the messages", "messages")

@@ -60,6 +60,37 @@ class Read:
     calls: tuple[ToolCall, ...] = ()
 
 
+OPENINGS = {
+    ToolCallFormat.HERMES: f"{OPENING}\n",
+    ToolCallFormat.LLAMA: "",
+    ToolCallFormat.MISTRAL: f"{TOOL_CALLS} [",
+}
+"""How a turn begins that must be a call: with it the model goes on as it was taught, with an object of name and arguments."""
+
+
+def arguments_key(form: ToolCallFormat) -> str:
+    """What the arguments are called in a call's object."""
+    return "parameters" if form is ToolCallFormat.LLAMA else "arguments"
+
+
+class ForcedCallReader:
+    """Reads an answer that is kept to be the object of one call; one that was cut short stays text."""
+
+    def __init__(self, form: ToolCallFormat) -> None:
+        self._key = arguments_key(form)
+        self._text = ""
+
+    def push(self, text: str) -> list[Read]:
+        """Add text; nothing is shown before the object is whole."""
+        self._text += text
+        return []
+
+    def flush(self) -> list[Read]:
+        """The call, once the answer has ended."""
+        call = _call_of(_decoded(self._text), self._key)
+        return [Read(self._text) if call is None else Read(calls=(call,))]
+
+
 class ToolCallReader:
     """Reads one answer piece by piece. White space before and between calls is dropped with them."""
 
