@@ -17,7 +17,7 @@ from bench.worker.environments import LLAMACPP, VLLM, python_of
 from bench.worker.fresh_prompts import FreshPrompts, encoder
 from bench.worker.gguf_f32 import write_f32
 from bench.worker.roofline import measure_roofline
-from bench.worker.servers import Running, ServerSpec, pairs, running, words
+from bench.worker.servers import Running, ServerSpec, end, pairs, running, words
 from tierwright_worker.loading.converted import file_digest
 from tierwright_worker.loading.model import hugging_face_folder
 from tierwright_worker.models.config import read_config
@@ -54,9 +54,15 @@ def measure_own(setup: Setup) -> dict[str, Any]:
     """
     target = setup.cache / "own.json"
     command = [sys.executable, "-m", "tierwright_worker", "bench", *_model_flags(setup), "--json", target]
-    done = subprocess.run([*map(str, command), *setup.options], env=own_environment(), check=False)
-    if done.returncode:
-        raise UnavailableError(f"tierwright-worker bench ended with status {done.returncode}")
+    process = subprocess.Popen(
+        [*map(str, command), *setup.options], env=own_environment(), start_new_session=True
+    )
+    try:
+        status = process.wait()
+    finally:
+        end(process)
+    if status:
+        raise UnavailableError(f"tierwright-worker bench ended with status {status}")
     result: dict[str, Any] = json.loads(target.read_text(encoding="utf-8"))
     return result
 

@@ -4,6 +4,7 @@ import argparse
 import json
 import logging
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -53,6 +54,8 @@ def bench(options: argparse.Namespace) -> None:
         SettingsError: the benchmark itself cannot go on.
     """
     logging.getLogger().setLevel(logging.WARNING)
+    # Told to end, it ends the worker that it may have started as well.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with _compile_cache(options) as cache:
         settings = replace(settings_of(options), compile_cache=cache, served_model_names=("bench",))
         try:
