@@ -1,6 +1,7 @@
 """No program of any model holds an operation that Neuron refuses, and the lint knows each of those operations."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -9,11 +10,14 @@ import pytest
 from jax import lax
 
 from dev.worker.models import RANDOM_MODELS
+from tierwright_worker.cli.platform import choose_platform
 from tierwright_worker.engine.inventory import programs
 from tierwright_worker.engine.programs import Program
 from tierwright_worker.engine.shapes import plan_shapes
+from tierwright_worker.errors import SettingsError
 from tierwright_worker.models.config import config_from_hf
 from tierwright_worker.models.exact import argmax
+from tierwright_worker.models.layout import PLAIN, Layout
 from tierwright_worker.neuron.lint import lint, lint_program
 
 
@@ -26,6 +30,25 @@ def test_every_program_of_every_model_is_clean(name: str, dtype: str) -> None:
     every = programs(config, shapes, dtype=jnp.dtype(dtype), kv_dtype=jnp.dtype(dtype), page_tokens=64)
     assert len(every) >= 5
     assert lint(every) == []
+
+
+def in_numbers(weights: Layout, read: str, cache: str) -> list[Program]:
+    """All programs of a small model in these number formats."""
+    config = config_from_hf(RANDOM_MODELS["qwen2"], where="qwen2")
+    shapes = plan_shapes(slots=2, max_context=256, draft_tokens=2)
+    formats = {"dtype": jnp.dtype(read), "kv_dtype": jnp.dtype(cache)}
+    return programs(config, shapes, **formats, page_tokens=64, layout=weights)
+
+
+def test_keys_and_values_of_whole_numbers_are_clean() -> None:
+    assert lint(in_numbers(PLAIN, "bfloat16", "int8")) == []
+
+
+def test_weights_of_whole_numbers_are_refused_there_and_so_by_the_command_line(tmp_path: Path) -> None:
+    whys = {finding.why for finding in lint(in_numbers(Layout(int8=True), "float32", "bfloat16"))}
+    assert whys == {"products of integers are not supported"}
+    with pytest.raises(SettingsError, match="--dtype int8 cannot be computed on neuron"):
+        choose_platform("neuron", compile_cache=tmp_path, cores=1, dtype="int8")
 
 
 FLOATS = jax.ShapeDtypeStruct((4, 8), jnp.float32)

@@ -77,7 +77,7 @@ def _bench(options: argparse.Namespace) -> None:
 
 def _choose_platform(options: argparse.Namespace) -> None:
     cores: int = getattr(options, "tensor_parallel_size", 1)
-    choose_platform(options.platform, compile_cache=options.compile_cache, cores=cores)
+    choose_platform(options.platform, compile_cache=options.compile_cache, cores=cores, dtype=options.dtype)
 
 
 _COMMANDS = {"serve": _serve, "compile": _compile, "fetch": _fetch, "bench": _bench}
