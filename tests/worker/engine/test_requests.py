@@ -5,6 +5,7 @@ import pytest
 
 from dev.worker.models import random_tokens
 from tests.worker.support import Bench, greedy, run, texts
+from tierwright_worker.engine.executor import StepResult
 from tierwright_worker.engine.interface import FinishReason, SamplingParams
 from tierwright_worker.engine.policies.acceptance import LayeredRule
 from tierwright_worker.engine.sequence import Request
@@ -160,6 +161,15 @@ def test_layered_verification_bends_where_it_is_chosen_and_counts_it(
     assert texts(outputs) != plain
     assert sum(output.bent for output in outputs["loop"]) == loose.counters.bent_tokens > 0
     assert len(texts(outputs)["loop"]) == 40
+
+
+def test_greedy_decoding_copies_no_logits_to_the_host(tiny: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(_: StepResult) -> None:
+        raise AssertionError("a greedy step copied its logits")
+
+    plain = texts(run(tiny.engine(), crowd()))
+    monkeypatch.setattr(StepResult, "host_logits", never)
+    assert texts(run(tiny.engine(draft_tokens=4), crowd())) == plain
 
 
 def test_the_cache_grows_with_its_requests_and_shrinks_when_they_are_gone(tiny: Bench) -> None:
