@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from tierwright_worker.cli.drafter import check_speculation
 from tierwright_worker.cli.flags import WorkerSettings
-from tierwright_worker.cli.precision import Precision, precision_of
+from tierwright_worker.cli.precision import Precision, draft_precision_of, precision_of
 from tierwright_worker.cli.start import shapes_of
 from tierwright_worker.cli.stores import draft_shapes, draft_store, target_store
 from tierwright_worker.engine.interface import Shapes
@@ -39,7 +39,7 @@ def compile_all(settings: WorkerSettings) -> None:
     _fill("model", target_store(settings, config, shapes, precision), config, shapes, precision, page)
     if settings.speculative_model is None:
         return
-    own = precision_of(settings, page_tokens=0)
+    own = draft_precision_of(settings)
     draft = read_config(
         hugging_face_folder(settings.speculative_model, cache=settings.weights_cache, dtype=own.read)
     )
@@ -58,6 +58,7 @@ def _fill(
         kv_dtype=jnp.dtype(precision.cache),
         page_tokens=page,
         layout=precision.layout,
+        devices=precision.devices,
     )
     origins: Counter[str] = Counter()
     for number, program in enumerate(wanted, 1):

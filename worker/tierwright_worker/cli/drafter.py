@@ -5,7 +5,7 @@ import logging
 import jax.numpy as jnp
 
 from tierwright_worker.cli.flags import WorkerSettings
-from tierwright_worker.cli.precision import precision_of
+from tierwright_worker.cli.precision import draft_precision_of
 from tierwright_worker.cli.stores import draft_shapes, draft_store
 from tierwright_worker.engine.draft_model import DraftModel
 from tierwright_worker.engine.executor import Executor
@@ -47,7 +47,7 @@ def warm_drafter(settings: WorkerSettings, target: Model, shapes: Shapes) -> Dra
     """
     if settings.speculative_model is None:
         return None
-    precision = precision_of(settings, page_tokens=0)
+    precision = draft_precision_of(settings)
     model = open_model(
         settings.speculative_model,
         cache=settings.weights_cache,

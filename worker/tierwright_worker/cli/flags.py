@@ -24,6 +24,7 @@ class WorkerSettings:
     dtype: str
     kv_cache_dtype: str
     kernels: str
+    tensor_parallel_size: int
     max_model_len: int | None
     max_num_seqs: int
     max_queued_requests: int
@@ -103,6 +104,7 @@ def _model_flags(command: argparse.ArgumentParser) -> None:
         default="auto",
         help="the processor's own kernels; auto: where they are built and the device is the CPU",
     )
+    add("--tensor-parallel-size", type=_positive, default=1, help="devices over which the model is cut")
     add(
         "--max-model-len",
         type=_positive,
@@ -246,6 +248,7 @@ def settings_of(options: argparse.Namespace) -> WorkerSettings:
         dtype=options.dtype,
         kv_cache_dtype=options.kv_cache_dtype,
         kernels=options.kernels,
+        tensor_parallel_size=options.tensor_parallel_size,
         max_model_len=options.max_model_len,
         max_num_seqs=options.max_num_seqs,
         max_queued_requests=options.max_num_queued_reqs,

@@ -1,19 +1,24 @@
-"""In which numbers a model is computed: what is read, how weights are laid out, what keys and values are kept as."""
+"""In which numbers a model is computed, and by what: what is read, how weights lie, what keys and values are kept as."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tierwright_worker.cli.flags import WorkerSettings
+from tierwright_worker.errors import SettingsError
 from tierwright_worker.models.layout import Layout, choose_layout, weight
 from tierwright_worker.models.parameters import Array
 
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """`read`: dtype in which weights are read, before they are arranged; `cache`: of keys and values."""
+    """`read`: dtype in which weights are read, before they are arranged; `cache`: of keys and values.
+
+    `devices`: over how many the model is cut.
+    """
 
     read: str
     cache: str
     layout: Layout
+    devices: int = 1
 
     def arrange(self, plain: Array) -> Array:
         """One weight in its layout."""
@@ -29,9 +34,20 @@ def precision_of(settings: WorkerSettings, *, page_tokens: int) -> Precision:
     """What the settings ask for on this device.
 
     Raises:
-        SettingsError: kernels that must be used and cannot be.
+        SettingsError: kernels that must be used and cannot be, or several devices with what only one can do.
     """
+    devices = settings.tensor_parallel_size
+    if devices > 1 and (settings.dtype == "int8" or settings.kernels == "on"):
+        raise SettingsError(
+            f"--tensor-parallel-size {devices} goes neither with --dtype int8 nor with --kernels on; use float32 or bfloat16"
+        )
     int8 = settings.dtype == "int8"
     read = "float32" if int8 else settings.dtype
     cache = read if settings.kv_cache_dtype == "auto" else settings.kv_cache_dtype
-    return Precision(read, cache, choose_layout(settings.kernels, int8=int8, page_tokens=page_tokens))
+    kernels = settings.kernels if devices == 1 else "off"
+    return Precision(read, cache, choose_layout(kernels, int8=int8, page_tokens=page_tokens), devices)
+
+
+def draft_precision_of(settings: WorkerSettings) -> Precision:
+    """That of the draft model, which is small: it keeps no pages, and stays on one device."""
+    return replace(precision_of(settings, page_tokens=0), devices=1)

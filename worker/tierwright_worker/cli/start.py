@@ -51,7 +51,8 @@ def read_model(settings: WorkerSettings) -> Model:
             settings.model,
             cache=settings.weights_cache,
             dtype=precision.read,
-            place=jnp.asarray,
+            # Over several devices no single one may have to hold the whole model.
+            place=jnp.asarray if precision.devices == 1 else None,
             arrange=precision.arrange,
         )
     except jax.errors.JaxRuntimeError as error:
@@ -97,6 +98,7 @@ def warm_engine(settings: WorkerSettings, model: Model) -> WarmEngine:
         kv_dtype=precision.cache,
         page_tokens=page,
         layout=precision.layout,
+        devices=precision.devices,
     )
     store = target_store(settings, model.config, shapes, precision)
     warmed = warm_up(executor, store, require_exact=precision.exact)

@@ -6,7 +6,7 @@ Arrays stay on the device between calls; a step hands back the most probable tok
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -25,9 +25,10 @@ from tierwright_worker.engine.inventory import (
     step_name,
 )
 from tierwright_worker.engine.programs import Built, Program, ProgramStore
-from tierwright_worker.errors import DeviceError, OutOfMemoryError
+from tierwright_worker.errors import DeviceError, OutOfMemoryError, SettingsError
+from tierwright_worker.models import parallel
 from tierwright_worker.models.config import ModelConfig
-from tierwright_worker.models.layout import Layout, arranged, choose_layout, source_dtype
+from tierwright_worker.models.layout import PLAIN, Layout, arranged, choose_layout, source_dtype
 from tierwright_worker.models.parameters import Parameters
 from tierwright_worker.models.slot_cache import SlotCache, cache_bytes, empty_cache
 
@@ -75,21 +76,35 @@ class Executor:
         kv_dtype: Any = jnp.float32,
         page_tokens: int = 0,
         layout: Layout | None = None,
+        devices: int = 1,
     ) -> None:
         """Put the weights on the device and make room for the shortest length bucket.
 
         `page_tokens`: the size of a page of the prompt cache; 0 = no pages are copied. `layout`: how weights lie, and
-        with it what computes, None = what is fastest; those that are not in it yet are rearranged one by one.
+        with it what computes, None = what is fastest; those that are not in it yet are rearranged one by one. `devices`:
+        over how many the model is cut; more than one needs the plain layout.
 
         Raises:
             OutOfMemoryError: they do not fit.
+            SettingsError: the model cannot be cut over so many devices, or there are fewer.
         """
+        parallel.check_devices(config, devices)
+        self.devices = devices
         self.config, self.shapes, self.page_tokens = config, shapes, page_tokens
-        layout = choose_layout(page_tokens=page_tokens) if layout is None else layout
+        if layout is None:
+            layout = choose_layout("auto" if devices == 1 else "off", page_tokens=page_tokens)
+        if devices > 1 and layout != PLAIN:
+            raise SettingsError(
+                "--tensor-parallel-size above 1 goes neither with int8 weights nor with --kernels on"
+            )
         self._kv_dtype, self.layout = jnp.dtype(kv_dtype), layout
         self._programs: dict[str, Callable[..., Any]] = {}
         try:
-            self._parameters = arranged(jax.tree_util.tree_map(jnp.asarray, parameters), layout)
+            if devices == 1:
+                self._parameters = arranged(jax.tree_util.tree_map(jnp.asarray, parameters), layout)
+            else:
+                ordered = parallel.cut(config, parameters, devices)
+                self._parameters = parallel.placed(ordered, parallel.mesh(devices))
             self._cache = self._empty(shapes.length_buckets[0])
             jax.block_until_ready((self._parameters, self._cache))
         except (MemoryError, jax.errors.JaxRuntimeError) as error:
@@ -113,6 +128,7 @@ class Executor:
             kv_dtype=self._kv_dtype,
             page_tokens=self.page_tokens,
             layout=self.layout,
+            devices=self.devices,
         )
 
     def build(self, store: ProgramStore) -> list[Built]:
@@ -180,7 +196,12 @@ class Executor:
             raise DeviceError(f"program {name} failed on the device: {error}") from error
 
     def _empty(self, length: int) -> SlotCache:
-        return empty_cache(self.config, self.shapes.slots, length, self._kv_dtype)
+        if self.devices == 1:
+            return empty_cache(self.config, self.shapes.slots, length, self._kv_dtype)
+        whole = replace(self.config, kv_heads=parallel.cache_heads(self.config, self.devices))
+        cache = empty_cache(whole, self.shapes.slots, length, self._kv_dtype)
+        spread: SlotCache = parallel.placed(cache, parallel.mesh(self.devices))
+        return spread
 
 
 def timed(run: Callable[[], Any]) -> float:

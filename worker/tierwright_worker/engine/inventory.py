@@ -1,5 +1,7 @@
 """Lists every program that an engine ever runs, by its shapes; needs the model's configuration, but neither weights nor device."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -8,7 +10,7 @@ import jax.numpy as jnp
 
 from tierwright_worker.engine.interface import Shapes
 from tierwright_worker.engine.programs import Program
-from tierwright_worker.models import forward
+from tierwright_worker.models import forward, parallel
 from tierwright_worker.models.config import ModelConfig
 from tierwright_worker.models.layout import PLAIN, Layout, arranged
 from tierwright_worker.models.parameters import parameter_shapes
@@ -59,18 +61,60 @@ def programs(
     kv_dtype: Any,
     page_tokens: int = 0,
     layout: Layout = PLAIN,
+    devices: int = 1,
 ) -> list[Program]:
-    """All programs. `dtype`: of the weights before they are arranged in `layout`; `page_tokens` 0: no prompt cache."""
+    """All programs. `dtype`: of the weights before they are arranged in `layout`; `page_tokens` 0: no prompt cache.
+
+    `devices`: over how many the model is cut; more than one needs as many here.
+    """
+    if devices > 1:
+        return _spread(
+            config, shapes, dtype=dtype, kv_dtype=kv_dtype, page_tokens=page_tokens, devices=devices
+        )
     parameters: Any = jax.eval_shape(partial(arranged, layout=layout), parameter_shapes(config, dtype))
+    return _programs(config, parameters, shapes, config.kv_heads, kv_dtype, page_tokens, None)
+
+
+def _spread(
+    config: ModelConfig, shapes: Shapes, *, dtype: Any, kv_dtype: Any, page_tokens: int, devices: int
+) -> list[Program]:
+    """The programs of one device's share, each run by all devices at once."""
+    parallel.check_devices(config, devices)
+    mesh, share = parallel.mesh(devices), parallel.share_of(config, devices)
+    parameters: Any = jax.eval_shape(
+        lambda whole: parallel.cut(config, whole, devices), parameter_shapes(config, dtype)
+    )
+    heads = parallel.cache_heads(config, devices)
+    return [
+        replace(
+            program,
+            function=parallel.spread(program.function, program.arguments, program.result, mesh),
+            arguments=parallel.placed(program.arguments, mesh),
+            devices=devices,
+        )
+        for program in _programs(share, parameters, shapes, heads, kv_dtype, page_tokens, parallel.AXIS)
+    ]
+
+
+def _programs(
+    config: ModelConfig,
+    parameters: Any,
+    shapes: Shapes,
+    cache_heads: int,
+    kv_dtype: Any,
+    page_tokens: int,
+    axis: str | None,
+) -> list[Program]:
     lengths = shapes.length_buckets
-    caches = {length: _cache_shape(config, shapes.slots, length, kv_dtype) for length in lengths}
+    whole = replace(config, kv_heads=cache_heads)
+    caches = {length: _cache_shape(whole, shapes.slots, length, kv_dtype) for length in lengths}
     steps = [
-        _step(config, parameters, cache, rows, shapes.slots)
+        _step(partial(forward.step, config, axis=axis), parameters, cache, rows, shapes.slots)
         for cache in caches.values()
         for rows in shapes.step_rows
     ]
     prefills = [
-        _prefill(config, parameters, cache, bucket)
+        _prefill(partial(forward.prefill, config, axis=axis), parameters, cache, bucket)
         for length, cache in caches.items()
         for bucket in shapes.prefill_buckets
         if bucket <= length
@@ -82,21 +126,21 @@ def programs(
     return [*steps, *prefills, *resizes, *pages]
 
 
-def _step(config: ModelConfig, parameters: Any, cache: SlotCache, rows: int, slots: int) -> Program:
+def _step(function: Callable[..., Any], parameters: Any, cache: SlotCache, rows: int, slots: int) -> Program:
     tokens = _int32(slots, rows)
     return Program(
         name=step_name(rows, cache.length),
-        function=partial(forward.step, config),
+        function=function,
         arguments=(parameters, cache, tokens, _int32(slots)),
         result=(tokens, tokens, cache),
         donate=(1,),
     )
 
 
-def _prefill(config: ModelConfig, parameters: Any, cache: SlotCache, bucket: int) -> Program:
+def _prefill(function: Callable[..., Any], parameters: Any, cache: SlotCache, bucket: int) -> Program:
     return Program(
         name=prefill_name(bucket, cache.length),
-        function=partial(forward.prefill, config),
+        function=function,
         arguments=(parameters, cache, _int32(bucket), _int32(), _int32()),
         result=cache,
         donate=(1,),

@@ -30,13 +30,17 @@ Compiled = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A function to be compiled for arguments of fixed shapes. `donate`: positions of arguments that it may overwrite."""
+    """A function to be compiled for arguments of fixed shapes. `donate`: positions of arguments that it may overwrite.
+
+    `devices`: how many run it; its arguments' shardings say the same.
+    """
 
     name: str
     function: Callable[..., Any]
     arguments: tuple[Any, ...]  # jax.ShapeDtypeStruct leaves
     result: Any  # a pytree of the result's structure, whatever its leaves
     donate: tuple[int, ...] = ()
+    devices: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +127,11 @@ class ProgramStore:
         try:
             inputs = jax.tree_util.tree_structure((program.arguments, {}))
             outputs = jax.tree_util.tree_structure(program.result)
-            loaded: Compiled = serialize_executable.deserialize_and_load(payload, inputs, outputs)
+            # Without a list it would be loaded for every device that is there.
+            devices = jax.devices()[: program.devices]
+            loaded: Compiled = serialize_executable.deserialize_and_load(
+                payload, inputs, outputs, execution_devices=devices
+            )
         except Exception as error:  # whatever XLA or the volume does not like, compiling still works
             _log.warning("%s cannot be loaded (%s); compiling again", path, error)
             return None
@@ -168,7 +176,8 @@ class ProgramStore:
         if self._folder is None:
             return None
         # The shapes tell apart what the name does not: how the weights lie, and with it what computes.
-        shapes = _digest(repr(jax.tree_util.tree_leaves(program.arguments)).encode())
+        leaves = jax.tree_util.tree_leaves(program.arguments)
+        shapes = _digest(repr((leaves, program.devices)).encode())
         return self._folder / f"{program.name}-{shapes[:16]}.xla"
 
 

@@ -8,15 +8,23 @@ from tierwright_worker import native
 from tierwright_worker.models.config import ModelConfig
 from tierwright_worker.models.exact import TILE, argmax, attention, linear, rms_norm
 from tierwright_worker.models.layout import Panels, columns, rows_of
-from tierwright_worker.models.parameters import LayerParameters, Parameters
+from tierwright_worker.models.parameters import Array, LayerParameters, Parameters
 from tierwright_worker.models.rope import inverse_frequencies, rotate, rotation
 from tierwright_worker.models.slot_cache import SlotCache, cache_of, write_rows
 
 
 def step(
-    config: ModelConfig, parameters: Parameters, cache: SlotCache, tokens: jax.Array, positions: jax.Array
+    config: ModelConfig,
+    parameters: Parameters,
+    cache: SlotCache,
+    tokens: jax.Array,
+    positions: jax.Array,
+    *,
+    axis: str | None = None,
 ) -> tuple[jax.Array, jax.Array, SlotCache]:
     """Run `tokens` [slots, rows] at `positions` [slots] to `positions + rows - 1`.
+
+    `axis`: the mesh axis over which this is one device's share of the model (models/parallel.py), here and below.
 
     Rows that a slot does not use may hold any token: what they write lies beyond the slot's length and is overwritten
     before it is seen. Idle slots are parked on a position past every used one.
@@ -25,9 +33,11 @@ def step(
         The most probable token of each row [slots, rows], the logits [slots, rows, vocabulary] in f32, the new cache.
     """
     slots = jnp.arange(tokens.shape[0], dtype=jnp.int32)
-    hidden, cache = _layers(config, parameters, cache, tokens, slots, positions, TILE)
+    hidden, cache = _layers(config, parameters, cache, tokens, slots, positions, TILE, axis)
     hidden = rms_norm(hidden, parameters.norm, config.norm_eps)
     logits = linear(hidden, parameters.head)
+    if axis is not None:
+        logits = lax.all_gather(logits, axis, axis=2, tiled=True)[..., : config.vocab_size]
     return argmax(logits), logits, cache
 
 
@@ -38,14 +48,16 @@ def prefill(
     tokens: jax.Array,
     slot: jax.Array,
     position: jax.Array,
+    *,
+    axis: str | None = None,
 ) -> SlotCache:
     """Put the keys and values of `tokens` [rows] of one slot into the cache, from `position` on. No logits: a step follows."""
     if isinstance(parameters.head, Panels):
         # The kernels write into the slot where it lies.
-        return _layers(config, parameters, cache, tokens[None], slot[None], position[None], None)[1]
+        return _layers(config, parameters, cache, tokens[None], slot[None], position[None], None, axis)[1]
     own = jax.tree_util.tree_map(lambda array: lax.dynamic_slice_in_dim(array, slot, 1, axis=0), cache)
     only = jnp.zeros((1,), jnp.int32)
-    _, own = _layers(config, parameters, own, tokens[None], only, position[None], None)
+    _, own = _layers(config, parameters, own, tokens[None], only, position[None], None, axis)
     updated: SlotCache = jax.tree_util.tree_map(
         lambda array, part: lax.dynamic_update_slice_in_dim(array, part, slot, axis=0), cache, own
     )
@@ -60,6 +72,7 @@ def _layers(
     slots: jax.Array,
     positions: jax.Array,
     tile: int | None,
+    axis: str | None,
 ) -> tuple[jax.Array, SlotCache]:
     """All decoder layers: hidden states [slots, rows, hidden] before the last norm, and the new cache.
 
@@ -69,22 +82,30 @@ def _layers(
     rows = tokens.shape[1]
     scale = config.rope_scaling.attention
     angles = rotation(positions[:, None] + jnp.arange(rows, dtype=jnp.int32), frequencies, scale)
-    hidden = _embed(parameters, tokens)
+    hidden = _embed(parameters, tokens, axis)
     caches = []
     for index, layer in enumerate(parameters.layers):
-        mixed, updated = _attend(config, layer, hidden, cache.layer(index), slots, positions, angles, tile)
+        mixed, updated = _attend(
+            config, layer, hidden, cache.layer(index), slots, positions, angles, tile, axis
+        )
         hidden = hidden + mixed
-        hidden = hidden + _mlp(config, layer, hidden, tile)
+        hidden = hidden + _mlp(config, layer, hidden, tile, axis)
         caches.append(updated)
     return hidden, cache_of(caches)
 
 
-def _embed(parameters: Parameters, tokens: jax.Array) -> jax.Array:
+def _embed(parameters: Parameters, tokens: jax.Array, axis: str | None) -> jax.Array:
     """The tokens' embeddings in f32; ids past the vocabulary are clamped, since a gather out of range faults on Neuron."""
     own = parameters.embedding
     vocabulary = parameters.head.shape[1] if own is None else own.shape[0]
-    ids = lax.clamp(jnp.int32(0), tokens.reshape(-1), jnp.int32(vocabulary - 1))
+    wanted = tokens.reshape(-1)
+    if axis is not None:
+        # Each device looks up its own part of the vocabulary; the others' zeros change nothing.
+        wanted = wanted - lax.axis_index(axis) * vocabulary
+    ids = lax.clamp(jnp.int32(0), wanted, jnp.int32(vocabulary - 1))
     vectors = columns(parameters.head, ids) if own is None else rows_of(own, ids)
+    if axis is not None:
+        vectors = lax.psum(jnp.where((ids == wanted)[:, None], vectors, 0.0), axis)
     return vectors.reshape(*tokens.shape, vectors.shape[-1])
 
 
@@ -97,6 +118,7 @@ def _attend(
     positions: jax.Array,
     angles: tuple[jax.Array, jax.Array],
     tile: int | None,
+    axis: str | None,
 ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
     sequences, rows, _ = hidden.shape
     normed = rms_norm(hidden, layer.attention_norm, config.norm_eps)
@@ -118,10 +140,22 @@ def _attend(
         mixed = attention(query, keys[0], values[0], positions, (*keys[1:], *values[1:]))
         caches = tuple(array for pair in zip(keys, values, strict=True) for array in pair)
     mixed = mixed.reshape(sequences, rows, config.q_size)
-    return linear(mixed, layer.output, layer.output_bias, tile=tile), caches
+    return _summed(mixed, layer.output, layer.output_bias, tile, axis), caches
 
 
-def _mlp(config: ModelConfig, layer: LayerParameters, hidden: jax.Array, tile: int | None) -> jax.Array:
+def _mlp(
+    config: ModelConfig, layer: LayerParameters, hidden: jax.Array, tile: int | None, axis: str | None
+) -> jax.Array:
     normed = rms_norm(hidden, layer.mlp_norm, config.norm_eps)
     gate, up = jnp.split(linear(normed, layer.gate_up, layer.gate_up_bias, tile=tile), 2, axis=-1)
-    return linear(jax.nn.silu(gate) * up, layer.down, layer.down_bias, tile=tile)
+    return _summed(jax.nn.silu(gate) * up, layer.down, layer.down_bias, tile, axis)
+
+
+def _summed(
+    rows: jax.Array, weight: Array, bias: Array | None, tile: int | None, axis: str | None
+) -> jax.Array:
+    """A product whose inputs may lie on several devices; the bias is added once."""
+    if axis is None:
+        return linear(rows, weight, bias, tile=tile)
+    result: jax.Array = lax.psum(linear(rows, weight, tile=tile), axis)
+    return result if bias is None else result + bias

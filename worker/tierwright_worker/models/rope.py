@@ -49,7 +49,8 @@ def _yarn_kept(config: ModelConfig) -> npt.NDArray[np.float32]:
     low = max(math.floor(pair(scaling.beta_fast)), 0)
     high = min(math.ceil(pair(scaling.beta_slow)), size - 1)
     pairs = np.arange(size // 2, dtype=np.float32)
-    return (1 - np.clip((pairs - low) / max(high - low, 0.001), 0.0, 1.0)).astype(np.float32)
+    kept: npt.NDArray[np.float32] = 1 - np.clip((pairs - low) / max(high - low, 0.001), 0.0, 1.0)
+    return kept.astype(np.float32)
 
 
 def rotation(
