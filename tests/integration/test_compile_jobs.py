@@ -246,6 +246,24 @@ def test_a_quota_that_refuses_the_jobs_pods_is_told(k8s: Kubernetes) -> None:
     wait_condition(k8s, "Ready", "True", deadline_s=120)
 
 
+def test_a_tier_serves_where_no_jobs_are_allowed(k8s: Kubernetes, operator: "OperatorProcess") -> None:
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "no-jobs"}}
+    k8s.create({**quota, "spec": {"hard": {"count/jobs.batch": "0"}}})
+
+    def enforced() -> bool:
+        return "hard" in k8s.must_get("ResourceQuota", "no-jobs").get("status", {})
+
+    eventually(enforced, "the quota is enforced")
+    k8s.apply(jax_tier(podTemplate=behaving(behaviour="never-ready")))
+    said = wait_condition(k8s, "CompileCacheReady", "False", "CompileFailed")
+    assert "exceeded quota" in said["message"]
+    wait_resyncs(operator, 2)
+    assert "exceeded quota" in k8s.condition(NAME, "CompileCacheReady")["message"]
+    k8s.apply(jax_tier())
+    wait_ready(k8s)
+    wait_condition(k8s, "CompileCacheReady", "True", "Compiled")
+
+
 def test_a_job_of_somebody_else_is_never_touched(k8s: Kubernetes) -> None:
     wanted = InferenceTier.model_validate(
         {**jax_tier(), "metadata": {"name": NAME, "namespace": k8s.namespace}}

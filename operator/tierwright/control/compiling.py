@@ -4,15 +4,16 @@ Pods of the Job do not carry the tier's label, or Services would send requests t
 are read while the Job runs or when it has failed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from tierwright.api.conditions import Reason
 from tierwright.control.apply_plan import controller_of
+from tierwright.control.attempts import Attempts
 from tierwright.desired.compile_step import CompileFacts, CompileStep, recorded_outcome
 from tierwright.desired.labels import COMPILE_CACHE_ANNOTATION
 from tierwright.kube.errors import KubeError
-from tierwright.kube.resources import POD, Object
+from tierwright.kube.resources import JOB, POD, Object
 from tierwright.kube.verbs import KubeClient
 from tierwright.observe.jobs import JobView, job_view
 from tierwright.observe.pods import PodView, pod_view
@@ -23,7 +24,11 @@ _ENDED: Final = ("Failed", "Succeeded")
 
 
 def compile_facts(
-    workload: Object | None, jobs: Iterable[Object], pods: Iterable[Object], tier_uid: str
+    workload: Object | None,
+    jobs: Iterable[Object],
+    pods: Iterable[Object],
+    tier_uid: str,
+    refused: Mapping[str, str],
 ) -> CompileFacts:
     """What the children depend on.
 
@@ -32,14 +37,22 @@ def compile_facts(
         jobs: live Jobs with the tier's label; those of another owner are left out.
         pods: live pods of the workload.
         tier_uid: the tier's uid.
+        refused: from ``refused_jobs``.
     """
     views = [job_view(job) for job in jobs if _is_of(job, tier_uid)]
     return CompileFacts(
         record=_record(workload),
         jobs={view.name: outcome(view) for view in views},
+        refused=refused,
         has_pods=workload is not None
         and any((pod.get("status") or {}).get("phase") not in _ENDED for pod in pods),
     )
+
+
+def refused_jobs(attempts: Attempts | None) -> dict[str, str]:
+    """Jobs by name that the API server refused when they were last applied, with its words."""
+    refusals = {} if attempts is None else attempts.refusals
+    return {ref.name: refusal.problem.message for ref, refusal in refusals.items() if ref.kind == JOB}
 
 
 def outcome(job: JobView) -> Reason | None:
@@ -68,7 +81,8 @@ async def compile_view(
     pods: tuple[PodView, ...] = ()
     if job is not None and view is not None and not view.succeeded:
         pods = await _pods_of(client, job)
-    return CompileView(step.job_name, recorded_outcome(_record(workload), step.key), view, pods)
+    recorded = recorded_outcome(_record(workload), step.key)
+    return CompileView(step.job_name, recorded, view, pods, step.refusal)
 
 
 async def _pods_of(client: KubeClient, job: Object) -> tuple[PodView, ...]:

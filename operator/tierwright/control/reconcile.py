@@ -16,7 +16,7 @@ from tierwright.control import scaler
 from tierwright.control.apply_plan import Owner, controller_of
 from tierwright.control.attempts import Attempts, Patience
 from tierwright.control.children import Applied, ChildApplier
-from tierwright.control.compiling import compile_facts, compile_view
+from tierwright.control.compiling import compile_facts, compile_view, refused_jobs
 from tierwright.control.conflicts import served
 from tierwright.control.intake import Intake, take_in
 from tierwright.control.outcome import Done, Failed, Outcome, RequeueAfter
@@ -93,6 +93,8 @@ class _Work:
     compile: CompileStep | None = None
     has_stuck_pods: bool = False
     has_young_pods: bool = False
+    job_refused: bool = False
+    """The workload waits for a Job that the API server refuses; it does not have to."""
     was_edited: bool = False
     """The tier asks for something else by now."""
 
@@ -144,7 +146,10 @@ class Reconciler:
         if intake.tier is None or intake.stage not in (Stage.ACTIVE, Stage.PAUSED):
             return intake, None
         workload = self._stored_workload(key, obj)
-        facts = compile_facts(workload, self._jobs(key), self._store.pods_of(*key), obj["metadata"]["uid"])
+        uid = obj["metadata"]["uid"]
+        memory = self._memories.get(key)
+        refused = refused_jobs(memory.children if memory is not None and memory.uid == uid else None)
+        facts = compile_facts(workload, self._jobs(key), self._store.pods_of(*key), uid, refused)
         context = BundleContext(pinned_engine(workload), facts, self._settings.worker_repository)
         bundle = desired_bundle(intake.tier, context)
         if isinstance(bundle, Refusal):
@@ -167,6 +172,7 @@ class Reconciler:
         memory, now = self._memory(key, owner.uid), self._now()
         replicas = work.scale.wanted if work.scale is not None else None
         work.applied = await self._children.apply(bundle, owner, replicas, memory.children, now)
+        work.job_refused = bundle.waits and bundle.compile_job in refused_jobs(memory.children)
         await self._scale.write(work.applied, work.scale, memory.scale, now)
         await self._children.prune(*key, bundle, owner, work.applied, memory.children, now)
         return True
@@ -259,7 +265,7 @@ class Reconciler:
         if applied.error is not None:
             return Failed(applied.error, applied.error.retry_after)
         soon = [
-            (work.was_edited, settings.wait_for_news),
+            (work.was_edited or work.job_refused, settings.wait_for_news),
             (work.has_young_pods, settings.look_again_at_young_pods),
         ]
         later = [

@@ -86,8 +86,13 @@ class Bundle:
     """What happens about the shared compile volume; None where there is none, or the engine compiles by itself alone."""
 
     @property
+    def waits(self) -> bool:
+        """Whether the workload is left alone until a Job has ended."""
+        return self.compile is not None and self.compile.record is None
+
+    @property
     def compile_job(self) -> str:
-        """The name of the Job that the workload waits for, where it waits."""
+        """The name of the Job that fills the compile volume; empty where none ever does."""
         return self.compile.job_name if self.compile is not None else ""
 
 

@@ -2,7 +2,8 @@
 
 The Deployment remembers by an annotation which programs its pods need and what came of compiling them. As long as it
 names other programs, and nothing stands in the way, the Deployment waits for the Job: pods of an earlier spec serve on.
-A Job that ends, however it ends, lets the Deployment go on, so compiling delays a tier and never stops it.
+A Job that ends, however it ends, lets the Deployment go on, and so does one that the API server refuses: compiling
+delays a tier and never stops it.
 """
 
 from collections.abc import Mapping
@@ -23,6 +24,8 @@ class CompileFacts:
     """The annotation of the live Deployment."""
     jobs: Mapping[str, Reason | None] = field(default_factory=dict)
     """The tier's live Jobs by name, with how each ended; None while it runs."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Jobs by name that the API server refuses to make, in its own words."""
     has_pods: bool = False
     """Whether some pod of the tier may hold devices and volumes."""
 
@@ -40,6 +43,8 @@ class CompileStep:
     """The Job has ended and is neither applied nor pruned: it is there to be looked into."""
     record: str | None = None
     """The annotation of the Deployment once it is applied; None while it waits."""
+    refusal: str = ""
+    """Why the API server refuses the Job; the Deployment does not wait for one that cannot be."""
 
     @property
     def job_name(self) -> str:
@@ -64,9 +69,13 @@ def compile_step(
     name = str(job["metadata"]["name"])
     ended = facts.jobs.get(name)
     if recorded_outcome(facts.record, key) is not None:
-        return CompileStep(key, job, is_left=ended in _FAILURES, record=facts.record)
+        return CompileStep(
+            key, job, is_left=ended in _FAILURES, record=facts.record, refusal=facts.refused.get(name, "")
+        )
     if ended is not None:
         return CompileStep(key, job, is_left=True, record=_record(key, ended))
+    if name in facts.refused:
+        return CompileStep(key, job, record=_record(key, Reason.COMPILE_FAILED), refusal=facts.refused[name])
     if suspended or (exclusive and facts.has_pods):
         return CompileStep(key, job, record=_record(key, Reason.COMPILES_AT_START))
     return CompileStep(key, job, is_wanted=True)

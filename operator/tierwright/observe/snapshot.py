@@ -77,6 +77,8 @@ class CompileView:
     outcome: Reason | None
     job: JobView | None
     pods: tuple[PodView, ...] = ()
+    refusal: str = ""
+    """Why the API server refuses to make the Job."""
 
     @property
     def lacks_pods(self) -> bool:

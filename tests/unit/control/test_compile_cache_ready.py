@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.control.pods import (
+    NOW,
     OFF_POOL,
     PULL,
     container,
@@ -21,11 +22,13 @@ from tests.unit.control.pods import (
 )
 from tierwright.api.conditions import ConditionType, Reason
 from tierwright.api.status import Condition, TierStatus
-from tierwright.control.compiling import compile_facts, outcome
+from tierwright.control.attempts import Attempts
+from tierwright.control.compiling import compile_facts, outcome, refused_jobs
 from tierwright.control.status.transitions import transitions
+from tierwright.kube.resources import JOB, PVC, ObjectRef
 from tierwright.observe.jobs import JobView, job_view
 from tierwright.observe.pods import EventView, pod_view
-from tierwright.observe.snapshot import CompileView, Snapshot
+from tierwright.observe.snapshot import CompileView, Problem, Snapshot
 
 NAME = "llama-fast-compile-1a2b3c4d"
 RUNNING = JobView(NAME, succeeded=False, failed=False)
@@ -105,6 +108,24 @@ def test_pods_of_the_job_that_are_refused_are_told_with_their_reason() -> None:
     assert get(status_of(refused), ConditionType.READY).reason == Reason.QUOTA_EXCEEDED
     later = replace(view(None, RUNNING, pod()), events=refused.events)
     assert words not in cache_ready(later).message, "it has a pod by now"
+
+
+def test_a_job_that_the_api_server_refuses_is_told_in_its_words() -> None:
+    refused = CompileView(NAME, Reason.COMPILE_FAILED, None, (), "Job x: no Jobs here")
+    said = cache_ready(snapshot(compile=refused))
+    assert (said.reason, said.message) == (
+        Reason.COMPILE_FAILED,
+        "Job x: no Jobs here; the pods compile by themselves",
+    )
+
+
+def test_what_was_refused_is_known_by_the_jobs_name() -> None:
+    attempts = Attempts()
+    problem = Problem(Reason.FORBIDDEN, "no Jobs here")
+    attempts.refused(ObjectRef(JOB, "serving", NAME), "1", problem, NOW, final=False)
+    attempts.refused(ObjectRef(PVC, "serving", "other"), "1", problem, NOW, final=False)
+    assert refused_jobs(attempts) == {NAME: "no Jobs here"}
+    assert refused_jobs(None) == {}
 
 
 def test_a_try_that_failed_is_told_while_the_next_one_runs() -> None:
@@ -218,14 +239,14 @@ def test_a_job_has_ended_only_when_no_pod_of_it_runs_any_more(
 def test_jobs_of_another_owner_are_not_the_tiers() -> None:
     mine, other = job(("Complete", "", "")), job(owner="u-2", name="other")
     orphan: dict[str, Any] = {"metadata": {"name": "orphan", "namespace": "serving"}}
-    assert compile_facts(None, [mine, other, orphan], [], "u-1").jobs == {NAME: Reason.COMPILED}
+    assert compile_facts(None, [mine, other, orphan], [], "u-1", {}).jobs == {NAME: Reason.COMPILED}
 
 
 def test_pods_count_as_long_as_they_may_hold_a_device() -> None:
     workload = {"metadata": {"annotations": {"tierwright.dev/compile-cache": "abc Compiled"}}}
     going, gone = pod(deleting=True), pod(phase="Succeeded")
-    assert compile_facts(workload, [], [going], "u-1").has_pods
-    assert not compile_facts(workload, [], [gone], "u-1").has_pods
-    assert not compile_facts(None, [], [going], "u-1").has_pods, "they are those of a deleted tier"
-    assert compile_facts(workload, [], [], "u-1").record == "abc Compiled"
-    assert compile_facts({"metadata": {}}, [], [], "u-1").record is None
+    assert compile_facts(workload, [], [going], "u-1", {}).has_pods
+    assert not compile_facts(workload, [], [gone], "u-1", {}).has_pods
+    assert not compile_facts(None, [], [going], "u-1", {}).has_pods, "they are those of a deleted tier"
+    assert compile_facts(workload, [], [], "u-1", {}).record == "abc Compiled"
+    assert compile_facts({"metadata": {}}, [], [], "u-1", {}).record is None

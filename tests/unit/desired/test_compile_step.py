@@ -137,6 +137,21 @@ def test_a_job_never_takes_from_pods_what_they_hold(accelerator: str, volume: di
     assert children(bundle(wanted, CompileFacts())) == {"Job": False, "Deployment": True}
 
 
+def test_a_job_that_the_api_server_refuses_is_not_waited_for() -> None:
+    """A quota of Jobs, a policy, or a role of an older release must not keep a tier from serving."""
+    wanted = jax_tier()
+    refused = {step(wanted).job_name: "exceeded quota"}
+    made = bundle(wanted, CompileFacts(refused=refused))
+    assert children(made) == {"Deployment": False}
+    assert not made.waits
+    assert recorded_outcome(record(made), step(wanted).key) is Reason.COMPILE_FAILED
+    later = bundle(wanted, CompileFacts(record=record(made), refused=refused, has_pods=True))
+    assert children(later) == {"Deployment": False}
+    assert later.compile is not None
+    assert later.compile.refusal == "exceeded quota"
+    assert bundle(wanted, CompileFacts(refused={"other": "x"})).waits
+
+
 def test_a_suspended_tier_compiles_nothing() -> None:
     wanted = jax_tier(suspend=True)
     assert children(bundle(wanted, CompileFacts())) == {"Deployment": False}

@@ -48,6 +48,8 @@ def compile_cache_ready(
         )
     if view.job is not None and view.job.failed:
         return Draft("False", said, _failure(view.job, view.pods, previous))
+    if view.refusal:
+        return Draft("False", said, f"{view.refusal}; the pods compile by themselves")
     kept = previous.message if previous is not None and previous.reason == said else _GENERIC[said]
     return Draft("False", said, kept)
 
