@@ -55,12 +55,13 @@ def servegen_days(folder: Path, days: range, seed: int) -> list[Request]:
                 continue
             draw = random.Random(f"{seed}/{row['client']}/{start}")  # noqa: S311 - a simulation
             sizes = _sizes(tokens[row["client"]], start)
-            for at in _renewals(
+            arrivals = _renewals(
                 draw, start, float(row["rate_rps"]), row["iat_family"], float(row["iat_shape"] or 1)
-            ):
-                requests.append(
-                    Request(at - begin, _drawn(draw, sizes["input"]), _drawn(draw, sizes["output"]))
-                )
+            )
+            requests.extend(
+                Request(at - begin, _drawn(draw, sizes["input"]), _drawn(draw, sizes["output"]))
+                for at in arrivals
+            )
     return sorted(requests, key=lambda request: request.at)
 
 

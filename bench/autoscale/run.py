@@ -1,0 +1,117 @@
+"""Runs scenarios, policies and knobs and keeps one row per run: `python -m bench.autoscale.run --traces DIR --scenario NAME`.
+
+A row that is in the file is not run again, so an interrupted benchmark goes on where it was.
+"""
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from bench.autoscale.baselines import HpaRunning, KedaWaiting, SloAware, Static
+from bench.autoscale.cheap import Outcome, Run, replay
+from bench.autoscale.policy import Policy, Tierwright
+from bench.autoscale.scenarios import SCENARIOS, Scenario
+from bench.autoscale.traces import Request
+from tierwright.capacity.settings import TierSettings
+from tierwright.control.pod_samples import LatencyObjectives
+
+Maker = Callable[[Run], Policy]
+
+
+def ours(attainment: float) -> Maker:
+    """The shipped policy; its knob is the promise."""
+
+    def make(run: Run) -> Policy:
+        settings = TierSettings(
+            1, run.most, attainment, "nvidia", cold_start=run.cold_start, tick=run.tick, lag=run.lag
+        )
+        return Tierwright(settings, LatencyObjectives(run.ttft, run.tpot))
+
+    return make
+
+
+def policies(scenario: Scenario) -> list[tuple[str, str, Maker]]:
+    """Name, knob and maker; best static and the published rules first."""
+    rows: list[tuple[str, str, Maker]] = [
+        ("static", str(n), lambda _run, n=n: Static(n))
+        for n in scenario.statics  # type: ignore[misc]
+    ]
+    rows += [("keda-waiting", f"{t:g}", lambda run, t=t: KedaWaiting(t, most=run.most)) for t in (5.0, 1.0)]  # type: ignore[misc]
+    rows += [("hpa-running", f"{t:g}", lambda run, t=t: HpaRunning(t, most=run.most)) for t in (16.0, 4.0)]  # type: ignore[misc]
+    rows += [
+        ("llm-d-slo-aware", f"{s:g}", lambda run, s=s: SloAware(run.ttft, run.tpot, most=run.most, scale=s))  # type: ignore[misc]
+        for s in (1.0, 1.5)
+    ]
+    rows += [("tierwright", f"{a:g}", ours(a)) for a in (0.99, 0.95, 0.995)]
+    return rows
+
+
+def main() -> None:
+    """Run what is asked for and not yet there."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--traces", type=Path, required=True, help="folder with the public traces")
+    parser.add_argument("--rows", type=Path, default=Path("bench/results/autoscale_rows.jsonl"))
+    parser.add_argument("--scenario", action="append", help="default: all that are not for tuning")
+    parser.add_argument("--policy", action="append", help="default: all")
+    parser.add_argument("--engine", choices=("cheap", "referee"), default="cheap")
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    done = {_key(row) for row in _rows(asked.rows)}
+    for scenario in SCENARIOS:
+        if scenario.name not in (asked.scenario or [s.name for s in SCENARIOS if not s.tuning]):
+            continue
+        requests: list[Request] = []
+        for name, knob, make in policies(scenario):
+            key = (asked.engine, scenario.name, name, knob, asked.seed)
+            if key in done or name not in (asked.policy or [name]):
+                continue
+            requests = requests or scenario.requests(asked.traces, asked.seed)
+            run = replace(scenario.run, seed=asked.seed)
+            run = replace(run, initial=int(knob)) if name == "static" else run
+            outcome = _outcome(asked.engine, requests, make(run), run, asked.traces)
+            row = _row(key, run, outcome)
+            with asked.rows.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+            print(json.dumps(row), flush=True)
+
+
+def _outcome(engine: str, requests: list[Request], policy: Policy, run: Run, traces: Path) -> Outcome:
+    if engine == "cheap":
+        return replay(requests, policy, run)
+    # Imported here: the cheap model needs nothing that is not in the standard library.
+    from bench.autoscale.referee import referee
+
+    return referee(requests, policy, run, traces / "aic_latency_tables.csv.gz")
+
+
+def _row(key: tuple[str, str, str, str, int], run: Run, outcome: Outcome) -> dict[str, object]:
+    engine, scenario, policy, knob, seed = key
+    scored = sum(1 for _ in outcome.by_minute) / 60
+    return {
+        "engine": engine,
+        "scenario": scenario,
+        "hardware": run.hardware.name,
+        "cold_start": run.cold_start,
+        "policy": policy,
+        "knob": knob,
+        "seed": seed,
+        "accelerator_hours": round(outcome.hours, 2),
+        "attainment": round(outcome.attainment, 5),
+        "violation_minutes": outcome.violation_minutes,
+        "reversals_per_hour": round(outcome.reversals / max(0.1, scored), 2),
+        "most_replicas": outcome.peak,
+    }
+
+
+def _rows(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+
+
+def _key(row: dict[str, object]) -> tuple[object, ...]:
+    return tuple(row[name] for name in ("engine", "scenario", "policy", "knob", "seed"))
+
+
+if __name__ == "__main__":
+    main()
