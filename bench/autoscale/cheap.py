@@ -88,8 +88,9 @@ class _Replica:
         counters = shared.counters
         while self.now < to:
             if self.queue and self.batch < run.sequences:
-                budget = run.chunk - self.batch
-                computed, done = 0.0, []
+                budget = float(run.chunk - self.batch)
+                computed = 0.0
+                done: list[list[float]] = []
                 while self.queue and budget > 0 and self.batch + len(done) < run.sequences:
                     head = self.queue[0]
                     take = min(head[0], budget)

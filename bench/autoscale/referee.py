@@ -14,8 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
-from dynamo._core import MockEngineArgs, run_mocker_trace_replay
+import numpy as np  # type: ignore[import-not-found, unused-ignore]
+from dynamo._core import MockEngineArgs, run_mocker_trace_replay  # type: ignore[import-not-found, unused-ignore]
 
 from bench.autoscale.cheap import Outcome, Run
 from bench.autoscale.fleet_page import Counters

@@ -32,20 +32,35 @@ def ours(attainment: float) -> Maker:
     return make
 
 
+def static(replicas: int) -> Maker:
+    """A fixed fleet."""
+    return lambda _: Static(replicas)
+
+
+def keda(threshold: float) -> Maker:
+    """KEDA on waiting requests; 5 is the chart's."""
+    return lambda run: KedaWaiting(threshold, most=run.most)
+
+
+def hpa(target: float) -> Maker:
+    """HPA on running and waiting requests per replica."""
+    return lambda run: HpaRunning(target, most=run.most)
+
+
+def slo_aware(scale: float) -> Maker:
+    """llm-d's rule; 1 is as shipped, more takes the latency for that much worse."""
+    return lambda run: SloAware(run.ttft, run.tpot, most=run.most, scale=scale)
+
+
 def policies(scenario: Scenario) -> list[tuple[str, str, Maker]]:
     """Name, knob and maker; best static and the published rules first."""
-    rows: list[tuple[str, str, Maker]] = [
-        ("static", str(n), lambda _run, n=n: Static(n))
-        for n in scenario.statics  # type: ignore[misc]
+    return [
+        *(("static", str(n), static(n)) for n in scenario.statics),
+        *(("keda-waiting", f"{t:g}", keda(t)) for t in (5.0, 1.0)),
+        *(("hpa-running", f"{t:g}", hpa(t)) for t in (16.0, 4.0)),
+        *(("llm-d-slo-aware", f"{s:g}", slo_aware(s)) for s in (1.0, 1.5)),
+        *(("tierwright", f"{a:g}", ours(a)) for a in (0.99, 0.95, 0.995)),
     ]
-    rows += [("keda-waiting", f"{t:g}", lambda run, t=t: KedaWaiting(t, most=run.most)) for t in (5.0, 1.0)]  # type: ignore[misc]
-    rows += [("hpa-running", f"{t:g}", lambda run, t=t: HpaRunning(t, most=run.most)) for t in (16.0, 4.0)]  # type: ignore[misc]
-    rows += [
-        ("llm-d-slo-aware", f"{s:g}", lambda run, s=s: SloAware(run.ttft, run.tpot, most=run.most, scale=s))  # type: ignore[misc]
-        for s in (1.0, 1.5)
-    ]
-    rows += [("tierwright", f"{a:g}", ours(a)) for a in (0.99, 0.95, 0.995)]
-    return rows
 
 
 def main() -> None:
