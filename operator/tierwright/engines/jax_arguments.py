@@ -159,6 +159,11 @@ def _refuse_what_the_worker_lacks(spec: TierSpec) -> None:
             raise _lacks(
                 field, f"the JAX worker does not split a model this way yet; use {field} 1, and more replicas"
             )
+    if engine.tensor_parallel > 1 and spec.hardware.accelerator is Accelerator.CPU:
+        raise _lacks(
+            "tensorParallel",
+            "the JAX worker takes all cores of a CPU as one device; use tensorParallel 1, and more cores",
+        )
     if engine.batching.chunked_prefill is False:
         raise _lacks(
             "batching.chunkedPrefill", "the JAX worker always reads prompts in chunks; remove chunkedPrefill"

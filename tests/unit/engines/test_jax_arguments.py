@@ -13,7 +13,6 @@ from tierwright.engines.engine import EnginePlan, EngineRequest
 from tierwright.hardware.refusal import Refusal, RefusedError
 
 REQUEST = EngineRequest("/models/m", None, 300, 1800, None, None)
-ONE_CORE = {"resourceName": "aws.amazon.com/neuroncore"}
 DRAFT = {"method": "DraftModel", "tokens": 5, "draftModel": {"source": "hf://org/draft@main"}}
 
 
@@ -85,11 +84,11 @@ def test_the_compile_run_is_told_all_that_programs_depend_on_and_nothing_of_the_
 def test_the_smallest_tier_starts_on_every_accelerator(
     accelerator: str, worker_parser: argparse.ArgumentParser
 ) -> None:
-    one_core = {"engine": {"type": "jax", "tensorParallel": 1}, "hardware": ONE_CORE}
-    spec = tier(accelerator, **(one_core if accelerator == "neuron" else {"engine": {"type": "jax"}})).spec
+    spec = tier(accelerator, engine={"type": "jax"}).spec
     options = worker_parser.parse_args(engine_plan(spec, REQUEST).args)
     assert options.length_buckets == ()
     assert options.dtype == ("float32" if accelerator == "cpu" else "bfloat16")
+    assert options.tensor_parallel_size == (2 if accelerator == "neuron" else 1)
     assert options.platform == ("cuda" if accelerator == "nvidia" else accelerator)
 
 
@@ -153,6 +152,7 @@ def test_settings_of_which_one_would_do_nothing_are_refused(engine: dict[str, An
         ({"kvCache": {"memoryFraction": "0.5"}}, "spec.engine.kvCache.memoryFraction"),
         ({"batching": {"chunkedPrefill": False}}, "spec.engine.batching.chunkedPrefill"),
         ({"promptCache": {"scope": "Tenant"}}, "spec.engine.promptCache.scope"),
+        ({"tensorParallel": 2}, "spec.engine.tensorParallel"),
         ({"pipelineParallel": 2}, "spec.engine.pipelineParallel"),
         ({"dataParallel": 2}, "spec.engine.dataParallel"),
         ({"speculation": {"method": "MTP", "tokens": 2}}, "spec.engine.speculation.method"),
