@@ -19,6 +19,8 @@ EventType = Literal["Normal", "Warning"]
 COMPONENT: Final = "tierwright"
 QUIET_TIME: Final = timedelta(minutes=10)
 """The same Event is written at most once in this time."""
+ENDING_TIME: Final = timedelta(minutes=1)
+"""How long a namespace that is being deleted is left alone: it may come back under its name."""
 MAX_REMEMBERED: Final = 4096
 MAX_MESSAGE: Final = 1024
 """The API server refuses longer messages of Events."""
@@ -43,6 +45,8 @@ class EventRecorder:
         self._metrics = metrics
         self._now = now
         self._seen: OrderedDict[tuple[str, str, str], _Seen] = OrderedDict()
+        self._ending: dict[str, datetime] = {}
+        """Namespaces that took no Event since they are being deleted, and when."""
 
     async def record(self, regarding: Mapping[str, Any], type_: EventType, reason: str, message: str) -> None:
         """Says that something happened to the object ``regarding`` (apiVersion, kind, metadata with uid).
@@ -55,6 +59,8 @@ class EventRecorder:
         message = message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
         identity = (str(metadata.get("uid", "")), reason, message)
         now = self._now()
+        if (ending := self._ending.get(metadata["namespace"])) and now - ending < ENDING_TIME:
+            return
         seen = self._seen.get(identity)
         if seen is not None:
             self._seen.move_to_end(identity)
@@ -67,6 +73,9 @@ class EventRecorder:
             await self._write(regarding, type_, reason, message, seen, now)
         except KubeError as error:
             self._metrics.events.labels("failed").inc()
+            if isinstance(error, ApiError) and error.namespace_ends:
+                self._ending = {name: at for name, at in self._ending.items() if now - at < ENDING_TIME}
+                self._ending[metadata["namespace"]] = now
             log.warning("could not write the Event %s (%s): %s", reason, message, error)
             return
         seen.written = now
