@@ -59,6 +59,10 @@ def prune(progress: Callable[[str], None] = print) -> None:
             if free:
                 _remove(old_entries(_entries(folders), time.time()), progress)
     if buildah.storage_dir().is_dir() and os.geteuid() == 0 and shutil.which("buildah"):
+        with locked_if_free(buildah.lock_file()) as free:
+            pass
+        if not free:
+            return
         with buildah.session():
             folders = [paths.cache_dir() / "base"]
             pauses = (paths.cache_dir() / "images").glob("tierwright-pause-*.tar")

@@ -24,11 +24,16 @@ def storage_dir() -> Path:
     return paths.cache_dir() / "buildah"
 
 
+def lock_file() -> Path:
+    """Held by whoever builds images or removes them."""
+    return storage_dir() / "lock"
+
+
 @contextlib.contextmanager
 def session() -> Iterator[None]:
     """Around any number of `buildah` calls: one builder at a time, and no mount of the storage driver stays."""
     _own_folder().mkdir(parents=True, exist_ok=True)
-    with locked(storage_dir() / "lock", "another process builds images"):
+    with locked(lock_file(), "another process builds images"):
         existed = Path(_FIXED_FOLDER).is_dir()
         Path(_FIXED_FOLDER).mkdir(parents=True, exist_ok=True)
         try:
