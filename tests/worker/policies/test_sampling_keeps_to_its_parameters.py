@@ -229,11 +229,11 @@ def test_a_position_s_numbers_do_not_depend_on_how_many_are_asked_for(
     seed: int, position: int, count: int
 ) -> None:
     together = uniforms(seed, position, count)
-    alone = [uniforms(seed, position + place, 1)[0].tolist() for place in range(count)]
+    alone = [float(uniforms(seed, position + place, 1)[0]) for place in range(count)]
     assert together.tolist() == alone
     assert bool(np.all((together >= 0) & (together < 1)))
 
 
 def test_seeds_and_positions_have_numbers_of_their_own() -> None:
-    drawn = {float(uniforms(seed, position, 1)[0, 0]) for seed in range(20) for position in range(20)}
+    drawn = {float(uniforms(seed, position, 1)[0]) for seed in range(20) for position in range(20)}
     assert len(drawn) == 400

@@ -13,7 +13,7 @@ import numpy as np
 
 from tierwright_worker.engine.interface import Acceptance, Logits, SamplingContext, SamplingParams
 from tierwright_worker.engine.policies.candidates import Candidates, Row, log_sum_exp
-from tierwright_worker.engine.policies.sampling import Distribution, adjust, choose, distribution
+from tierwright_worker.engine.policies.sampling import adjust, choose
 from tierwright_worker.engine.policies.uniforms import uniforms
 
 NOTHING_SEEN = SamplingContext()
@@ -64,9 +64,9 @@ def accept_sampled(
 ) -> Acceptance:
     """Samples every row as plain decoding would, and goes on while the draft is the token that came.
 
-    For guesses made without chance (n-gram lookup, greedy drafts) this accepts draft d with the probability p(d) of
-    rejection sampling, and a refusal leaves p without d: the same law. Beyond that, equal seeds give equal text with
-    and without drafts. logits: (at least len(draft) + 1, V).
+    A draft made without chance is accepted with the probability p(d) of rejection sampling, and a refusal leaves p
+    without d; one that a draft model drew with the same numbers is accepted where both models take the same token. The
+    text is plain sampling's own either way: equal seeds give equal text. logits: (at least len(draft) + 1, V).
     """
     return _accept(draft, logits, params, position, context, None)
 
@@ -82,37 +82,6 @@ def accept_layered(
 ) -> Acceptance:
     """As `accept_sampled`, but a draft that differs still passes where `rule` lets it."""
     return _accept(draft, logits, params, position, context, rule)
-
-
-def accept_proposed(
-    draft: Sequence[int],
-    proposals: Sequence[Distribution],
-    logits: Logits,
-    params: SamplingParams,
-    *,
-    position: int,
-    context: SamplingContext = NOTHING_SEEN,
-) -> Acceptance:
-    """Rejection sampling of drafts that were drawn from `proposals` (Leviathan et al., ICML 2023, algorithm 1).
-
-    Draft d is accepted with probability min(1, p(d) / q(d)); on a refusal the token comes from the positive part of
-    p - q. The drafts must have been drawn with other random numbers than `uniforms` of this seed and position.
-    """
-    _check_rows(len(logits), len(draft))
-    numbers = uniforms(params.seed, position, len(draft) + 1)
-    tokens: list[int] = []
-    for place, token in enumerate(draft):
-        target = distribution(_adjusted(logits[place], params, context), params)
-        # Without a division: a proposal that could not have made this draft is no error.
-        if float(numbers[place, 0]) * proposals[place].probability(token) < target.probability(token):
-            tokens.append(token)
-            context = _after(context, params, token)
-            continue
-        return Acceptance(
-            place, (*tokens, _remainder(target, proposals[place]).pick(float(numbers[place, 1])))
-        )
-    last = choose(_adjusted(logits[len(draft)], params, context), params, float(numbers[len(draft), 1]))
-    return Acceptance(len(draft), (*tokens, last))
 
 
 def _accept(
@@ -131,7 +100,7 @@ def _accept(
         place = len(tokens)
         drafted = draft[place] if place < len(draft) else None
         candidates = _adjusted(logits[place], params, context)
-        token = choose(candidates, params, float(numbers[place, 0]))
+        token = choose(candidates, params, float(numbers[place]))
         if rule is not None and drafted not in (None, token) and rule.passes(candidates, drafted):
             token = drafted
             bent += 1
@@ -152,18 +121,6 @@ def _after(context: SamplingContext, params: SamplingParams, token: int) -> Samp
     output = Counter(context.output)
     output[token] += 1
     return replace(context, output=output)
-
-
-def _remainder(target: Distribution, proposal: Distribution) -> Distribution:
-    """The positive part of target - proposal, normalised; the target itself where rounding leaves nothing."""
-    places = np.minimum(np.searchsorted(proposal.ids, target.ids), len(proposal.ids) - 1)
-    proposed = np.where(proposal.ids[places] == target.ids, proposal.probabilities[places], 0.0)
-    rest = np.maximum(target.probabilities - proposed, 0.0)
-    total = float(np.sum(rest))
-    if total <= 0.0:
-        return target
-    kept = np.flatnonzero(rest > 0)
-    return Distribution(target.ids[kept], rest[kept] / total)
 
 
 def _check_rows(rows: int, drafts: int) -> None:
