@@ -127,13 +127,16 @@ def _roofline(results: Results) -> list[str]:
         f"{best['steps_per_second']:.1f} steps a second in f32. Large products run at "
         f"{best['operations_per_second'] / 1e9:.0f} GFLOP/s: at most {best['prompt_tokens_per_second']:.0f} prompt tokens a second."
     )
-    steps = results.parts.get("own", {}).get("measured", {}).get("steps")
+    own = results.parts.get("own", {}).get("measured", {})
+    steps, prose = own.get("steps"), (own.get("sets") or {}).get("prose")
     if steps:
         narrow, wide = min(steps["narrow"]), min(steps["wide"])
         line += (
             f" A plain step of the worker takes {1000 * narrow:.1f} ms, {narrow / read:.2f} times that reading; "
             f"one of {steps['rows']} rows {1000 * wide:.1f} ms."
         )
+    if prose:
+        line += f" A token of prose takes {1000 / prose['plain']:.1f} ms in the plain engine: the step and all around it."
     return ["", line]
 
 

@@ -91,7 +91,7 @@ def test_the_page_says_what_the_machine_could_do_at_best(tmp_path: Path) -> None
     steps = {"rows": 9, "narrow": [0.04, 0.03], "wide": [0.05]}
     page = tmp_path / "page.md"
     page.write_text(f"{BEGIN}\n{END}\n", encoding="utf-8")
-    known = {"machine": part({}, roofline=best), "own": part({}, measured={"steps": steps})}
+    known = {"machine": part({}, roofline=best), "own": part({}, measured={"steps": steps, "sets": None})}
     write_page(page, Results({**MACHINE, **MORE}, known))
     text = page.read_text(encoding="utf-8")
     assert "All 125.0 million weights are read once in 25.0 ms (20.0 GB/s): at most 40.0 steps" in text
