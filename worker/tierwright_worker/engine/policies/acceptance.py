@@ -111,7 +111,7 @@ def _accept(
 
 
 def _adjusted(row: Row, params: SamplingParams, context: SamplingContext) -> Candidates:
-    return adjust(Candidates.whole(row), params, context)
+    return adjust(Candidates.unsummed(row), params, context)
 
 
 def _after(context: SamplingContext, params: SamplingParams, token: int) -> SamplingContext:

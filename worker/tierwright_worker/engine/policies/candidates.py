@@ -28,6 +28,11 @@ class Candidates:
         return Candidates(np.arange(logits.shape[0], dtype=np.int64), logits, log_sum_exp(logits))
 
     @staticmethod
+    def unsummed(logits: Row) -> "Candidates":
+        """As `whole`, for a choice alone: the sum over a vocabulary costs more than the choice, and is left out (NaN)."""
+        return Candidates(np.arange(logits.shape[0], dtype=np.int64), logits, math.nan)
+
+    @staticmethod
     def best(ids: TokenIds, logits: Row, log_total: float) -> "Candidates":
         """The best K in any order, as a device's top-k returns them."""
         order = np.argsort(ids)

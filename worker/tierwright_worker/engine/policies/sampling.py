@@ -83,10 +83,11 @@ def distribution(candidates: Candidates, params: SamplingParams) -> Distribution
     """
     if params.temperature == 0:
         return Distribution(np.array([candidates.greedy], dtype=np.int64), np.ones(1))
-    scaled = candidates.logits.astype(np.float64) / params.temperature
+    ids, logits = _within_top_k(candidates, params.top_k)
+    scaled = logits.astype(np.float64) / params.temperature
     weights = np.exp(scaled - np.max(scaled))
     kept = _kept(weights, params)
-    return Distribution(candidates.ids[kept], weights[kept] / np.sum(weights[kept]))
+    return Distribution(ids[kept], weights[kept] / np.sum(weights[kept]))
 
 
 def choose(candidates: Candidates, params: SamplingParams, uniform: float) -> int:
@@ -127,6 +128,15 @@ def adjust(candidates: Candidates, params: SamplingParams, context: SamplingCont
     return Candidates(ids, logits, candidates.log_total)
 
 
+def _within_top_k(candidates: Candidates, top_k: int) -> tuple[TokenIds, Row]:
+    """What may be among the best `top_k`, those equal to the last of them included: the rest need no exponential."""
+    ids, logits = candidates.ids, candidates.logits
+    if not 0 < top_k < len(ids):
+        return ids, logits
+    places = np.flatnonzero(logits >= np.partition(logits, -top_k)[-top_k])
+    return ids[places], logits[places]
+
+
 def _kept(weights: Probabilities, params: SamplingParams) -> TokenIds:
     """Ascending places of the weights that min-p, top-k and top-p leave; weights are relative to the largest, 1."""
     places = np.flatnonzero((weights > 0) & (weights >= params.min_p))
@@ -150,9 +160,12 @@ def _largest(weights: Probabilities, places: TokenIds, count: int) -> TokenIds:
 
 def _nucleus(weights: Probabilities, places: TokenIds, top_p: float) -> TokenIds:
     """The smallest set, largest weights first, whose share of all reaches `top_p`."""
+    total = float(np.sum(weights[places]))
+    wanted = top_p * total
+    # All below this bound weigh less together than what may be left out, so they need not be looked through.
+    places = places[weights[places] >= (1 - top_p) * total / (2 * len(places))]
     # Equals must come in the order of their ids, wherever they stood before.
     places = np.sort(places)
-    wanted = top_p * float(np.sum(weights[places]))
     count = FIRST_NUCLEUS
     while True:
         order = _largest(weights, places, count)
