@@ -292,7 +292,8 @@ REASONS: Final[Mapping[Reason, ReasonInfo]] = {
         "Nothing. A start takes longer once: `rollout.startupTimeout` has to hold a compilation.",
     ),
     Reason.COMPILE_FAILED: ReasonInfo(
-        "The Job that fills the compile volume has failed in all its tries; the pods compile by themselves.",
+        "The Job that fills the compile volume has failed in all its tries, or the API server refuses it; the pods "
+        "compile by themselves.",
         "The message has the last words of its last try; `kubectl logs job/NAME` has all for ten minutes. An exit "
         "status from 64 to 67 means the settings or the model and is not tried again; others may be the compiler's. "
         "A pod that becomes ready has compiled, and ends this.",
