@@ -56,11 +56,13 @@ def child_additions(children: Iterable[Object]) -> tuple[ChildAdditions, ...]:
 
 
 def reduced(obj: Mapping[str, Any]) -> list[Object]:
-    """The part of an object's managedFields that ``additions`` reads; empty when nobody added anything."""
+    """The part of an object's managedFields that ``additions`` reads; empty when nobody added anything.
+
+    Ours stay even when none of our fields lies on the way: without them, who added could have made the whole object.
+    """
     return [
-        {"manager": manager, "fieldsV1": {"f:spec": tree}}
+        {"manager": manager, "fieldsV1": {"f:spec": tree or {".": {}}}}
         for manager, tree in sorted(_trees(obj).items())
-        if tree
     ]
 
 

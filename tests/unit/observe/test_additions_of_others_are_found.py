@@ -53,12 +53,15 @@ def deployment(*entries: Object, ours: Object | None = None) -> Object:
         ({"f:strategy": {"f:rollingUpdate": {"f:maxSurge": {}}}}, "spec.strategy.rollingUpdate"),
         ({"f:ports": {'k:{"port":9,"protocol":"TCP"}': {}}}, "spec.ports"),
         ({"f:odd": {}, "f:strategy": {"f:type": {}}}, "spec.odd"),
+        ({"f:paused": {}}, "spec.paused"),
         (in_pod(containers={"v:not json": {}}), "spec.template.spec.containers[not json]"),
         (in_pod(containers={'v:"text"': {}}), "spec.template.spec.containers[text]"),
     ],
 )
 def test_the_topmost_field_that_is_not_ours_is_named(others: Object, field: str) -> None:
-    assert additions(deployment(entry("kubectl-edit", others))) == (Addition("kubectl-edit", field),)
+    live = deployment(entry("kubectl-edit", others))
+    assert additions(live) == (Addition("kubectl-edit", field),)
+    assert additions(slim(DEPLOYMENT, live)) == additions(live), "what is kept in memory tells the same"
 
 
 @pytest.mark.parametrize(
