@@ -36,6 +36,16 @@ LIST_TIMEOUT_FACTOR: Final = 1.8
 """A page of a list may take longer than a single object, yet stays below the lease's renew deadline."""
 MAX_LIST_RESTARTS: Final = 3
 MAX_CONNECTIONS: Final = 32
+_UNREADABLE: Final = (
+    kube_config.ConfigException,
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    yaml.YAMLError,
+)
+"""What the package lets through when a file with credentials is missing, cut short, or of another shape."""
 
 
 class CredentialsError(Exception):
@@ -70,7 +80,7 @@ async def load_configuration(kubeconfig: str) -> Configuration:
             await kube_config.load_kube_config(  # type: ignore[no-untyped-call]
                 config_file=kubeconfig or None, client_configuration=configuration, persist_config=False
             )
-    except (kube_config.ConfigException, OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
+    except _UNREADABLE as error:
         tried = (
             f"kubeconfig {kubeconfig!r}" if kubeconfig else "the service account and the default kubeconfig"
         )
@@ -154,11 +164,17 @@ class HttpKubeClient:
         await self._api.close()  # type: ignore[no-untyped-call]
 
     async def connection(self, *, refresh: bool = False) -> Connection:
-        """The identity for another session; ``refresh`` reads the credentials anew first."""
+        """The identity for another session; ``refresh`` reads the credentials anew first.
+
+        Raises NetworkError when the file with the token cannot be read at this moment.
+        """
         if refresh or self._files.changed():
             await self._refresh(self._api)
         configuration = self._api.configuration
-        settings = (await configuration.auth_settings()).get("BearerToken")
+        try:
+            settings = (await configuration.auth_settings()).get("BearerToken")
+        except (kube_config.ConfigException, OSError, ValueError) as error:
+            raise NetworkError(f"the token cannot be read: {error}") from error
         headers = {"User-Agent": self._user_agent}
         if settings and settings["value"]:
             headers["Authorization"] = settings["value"]
@@ -343,7 +359,8 @@ class HttpKubeClient:
                 return response.status, response.headers, raw
         except TimeoutError as error:
             raise NetworkError(f"{method} {url}: no answer within {limit:g} s") from error
-        except (aiohttp.ClientError, OSError, ssl.SSLError) as error:
+        except (aiohttp.ClientError, OSError, ssl.SSLError, kube_config.ConfigException) as error:
+            # The package reads a service account's token again and again, and may meet an empty file.
             raise NetworkError(f"{method} {url}: {type(error).__name__}: {error}") from error
 
     async def _refresh(self, used: ApiClient) -> None:

@@ -47,3 +47,20 @@ async def test_a_kubeconfig_that_was_named_comes_before_the_environment_and_the_
 async def test_the_pods_own_account_is_used_when_nothing_was_named() -> None:
     with pytest.raises(CredentialsError, match="from the service account"):
         await load_configuration("")
+
+
+async def test_a_kubeconfig_that_is_cut_off_anywhere_is_told_as_such(tmp_path: Path) -> None:
+    """Who writes it may be half way through; a value that is cut off can be another type than the whole one."""
+    whole = kubeconfig(tmp_path, "named")
+    config = yaml.safe_load(whole.read_text())
+    config["users"] = [{"name": "u", "user": {"token": "t"}}]
+    text = yaml.safe_dump(config)
+    path = tmp_path / "cut"
+    reads = 0
+    for end in range(len(text)):
+        path.write_text(text[:end])
+        try:
+            reads += bool(await load_configuration(str(path)))
+        except CredentialsError as error:
+            assert str(path) in str(error)  # noqa: PT017 - most are refused, the last few can be read
+    assert reads < len(text) / 10
