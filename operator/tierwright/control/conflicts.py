@@ -1,6 +1,6 @@
 """Decides which of several tiers of one model and speed may go on: the one that came first (rule 10)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from tierwright.api.conditions import ConditionType, Reason
@@ -18,31 +18,38 @@ def served(tier: Mapping[str, Any]) -> Served | None:
     return (name, speed) if isinstance(name, str) and isinstance(speed, str) else None
 
 
-def earlier_claimant(tier: Mapping[str, Any], rivals: Iterable[Mapping[str, Any]]) -> str | None:
+def earlier_claimant(
+    tier: Mapping[str, Any], rivals: Iterable[Mapping[str, Any]], with_workload: Collection[str] = ()
+) -> str | None:
     """The name of the tier that holds this tier's model and speed already; None when this tier may go on.
 
     ``rivals`` are the tiers of the namespace with the same model and speed; the tier itself may be among them.
+    ``with_workload`` are the uids of those that control a live workload.
 
-    The order is that of creation. The API server counts whole seconds, so among tiers of one second the one that its
-    status shows at work comes first, then the name decides: all see the same winner, and nobody who serves has to
-    yield to a tier that came a moment later. A tier that is being deleted holds its claim until it is gone, since its
-    pods hold their devices until then.
+    The order is that of creation. The API server counts whole seconds, so among tiers of one second the one that is
+    at work comes first, then the name decides: all see the same winner, and nobody who serves has to yield to a tier
+    that came a moment later. A tier that is being deleted holds its claim until it is gone, since its pods hold their
+    devices until then.
     """
-    earlier = [rival for rival in rivals if _order(rival) < _order(tier)]
-    return _name(min(earlier, key=_order)) if earlier else None
+
+    def order(each: Mapping[str, Any]) -> tuple[str, bool, str]:
+        metadata = each["metadata"]
+        at_work = _is_at_work(each, has_workload=metadata.get("uid") in with_workload)
+        return str(metadata.get("creationTimestamp") or ""), not at_work, _name(each)
+
+    earlier = [rival for rival in rivals if order(rival) < order(tier)]
+    return _name(min(earlier, key=order)) if earlier else None
 
 
-def _order(tier: Mapping[str, Any]) -> tuple[str, bool, str]:
-    return str(tier["metadata"].get("creationTimestamp") or ""), not _is_at_work(tier), _name(tier)
-
-
-def _is_at_work(tier: Mapping[str, Any]) -> bool:
+def _is_at_work(tier: Mapping[str, Any], *, has_workload: bool) -> bool:
     """Whether children were made for the tier, and no conflict keeps it from serving, by its own status.
 
-    Nothing is taken for granted of a stored status: it may be older than today's schema, or edited by hand.
+    Nothing is taken for granted of a stored status: it may be older than today's schema, edited by hand, or lost; so
+    a live workload says as well that children were made.
     """
     status = tier.get("status")
-    if not isinstance(status, Mapping) or not status.get("endpoint"):
+    status = status if isinstance(status, Mapping) else {}
+    if not has_workload and not status.get("endpoint"):
         return False
     conditions = status.get("conditions")
     return not any(

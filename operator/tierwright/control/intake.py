@@ -1,6 +1,6 @@
 """Decides how far the reconcile of a stored tier may go: deleting, refused, paused or active, and with which spec."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +21,9 @@ class Intake:
     refusal: Finding | None = None
 
 
-def take_in(obj: Object, rivals: Iterable[Mapping[str, Any]]) -> Intake:
-    """What to do with the tier as it is stored; ``rivals`` are the tiers of the same model and speed.
+def take_in(obj: Object, rivals: Iterable[Mapping[str, Any]], with_workload: Collection[str] = ()) -> Intake:
+    """What to do with the tier as it is stored; ``rivals`` are the tiers of the same model and speed, and
+    ``with_workload`` the uids of those among them that control a live workload.
 
     A status that today's models do not accept is no reason to refuse a spec that they do, so it is left out here.
     """
@@ -35,7 +36,7 @@ def take_in(obj: Object, rivals: Iterable[Mapping[str, Any]]) -> Intake:
         return Intake(Stage.REFUSED, None, Finding(Reason.INVALID_SPEC, words))
     if is_paused(metadata):
         return Intake(Stage.PAUSED, parsed.tier)
-    if holder := earlier_claimant(obj, rivals):
+    if holder := earlier_claimant(obj, rivals, with_workload):
         return Intake(Stage.REFUSED, parsed.tier, _claimed_by(parsed.tier, holder))
     return Intake(Stage.ACTIVE, parsed.tier)
 

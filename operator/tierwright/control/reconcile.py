@@ -142,7 +142,8 @@ class Reconciler:
 
     def _take_in(self, key: TierKey, obj: Object) -> tuple[Intake, Bundle | None]:
         """What the tier asks for, and its children; none where it is refused, deleted or in conflict."""
-        intake = take_in(obj, self._rivals(obj))
+        rivals = self._rivals(obj)
+        intake = take_in(obj, rivals, self._uids_with_workload(rivals))
         if intake.tier is None or intake.stage not in (Stage.ACTIVE, Stage.PAUSED):
             return intake, None
         workload = self._stored_workload(key, obj)
@@ -300,6 +301,14 @@ class Reconciler:
     def _rivals(self, obj: Object) -> list[Object]:
         claim = served(obj)
         return self._store.same_speed(obj["metadata"]["namespace"], *claim) if claim else []
+
+    def _uids_with_workload(self, tiers: list[Object]) -> set[str]:
+        """Those of several tiers that control a live Deployment."""
+        if len(tiers) < 2:
+            return set()
+        names = {(tier["metadata"]["namespace"], child_name(tier["metadata"]["name"])) for tier in tiers}
+        found = (self._store.get(ObjectRef(DEPLOYMENT, *each)) for each in names)
+        return {str((controller_of(live) or {}).get("uid")) for live in found if live is not None}
 
     def _stored_workload(self, key: TierKey, obj: Object) -> Object | None:
         """The live Deployment of this tier: it carries the label, and no other object controls it."""

@@ -127,6 +127,17 @@ def test_tiers_of_one_speed_have_one_winner_whoever_asks(rivals: list[Object], w
         assert found == {name: None if name == winner else winner for name in found}
 
 
+@pytest.mark.parametrize("status", [None, {}, {"endpoint": ""}, {"conditions": []}])
+def test_tier_that_serves_keeps_its_claim_though_its_status_was_wiped(status: Object | None) -> None:
+    """The name of the other comes first, and its own status says that it lost."""
+    serving = {**stored("b", uid="1"), "status": status}
+    both = [serving, {**stored("a", uid="2"), "status": REFUSED}]
+    assert earlier_claimant(serving, both, {"1"}) is None
+    assert earlier_claimant(both[1], both, {"1"}) == "b"
+    loser_with_pods = {**stored("a", uid="2"), "status": REFUSED_LATER}
+    assert earlier_claimant(loser_with_pods, [serving, loser_with_pods], {"1", "2"}) == "b"
+
+
 def test_paused_younger_tier_stays_paused() -> None:
     older = stored("a", "2026-11-30T10:00:00Z")
     younger = stored("b", annotations={"tierwright.dev/paused": "true"})
