@@ -78,7 +78,7 @@ class Forecast:
 
     def seen(self, at: float, seconds: float, demand: float, horizon: float) -> "Forecast":
         """After one more slot, which ended at `at`; a forecast for `at + horizon` is left pending."""
-        moved = self._judged(at, demand).glimpsed(demand)
+        moved = self._judged(at, seconds, demand).glimpsed(demand)
         slope = (moved.level - self.level) / seconds if self.slots else 0.0
         updated = replace(
             moved,
@@ -145,9 +145,9 @@ class Forecast:
     def _blended(self, experts: tuple[float, ...]) -> float:
         return sum(weight * each for weight, each in zip(self.weights(), experts, strict=True))
 
-    def _judged(self, at: float, demand: float) -> "Forecast":
-        """With every pending forecast judged whose time has come."""
-        due = [each for each in self.pending if each.due <= at]
+    def _judged(self, at: float, seconds: float, demand: float) -> "Forecast":
+        """With the pending forecasts for this slot judged. Those whose time passed without data are dropped."""
+        due = [each for each in self.pending if at - seconds < each.due <= at]
         losses, gaps = list(self.losses), list(self.gaps)
         kept = 1 - 1 / _LOSS_MEMORY
         for each in due:

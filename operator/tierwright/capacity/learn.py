@@ -5,6 +5,8 @@ from dataclasses import replace
 from typing import Final
 
 from tierwright.capacity.forecast import SLOT
+from tierwright.capacity.miss_curve import learned
+from tierwright.capacity.need import unavoidable
 from tierwright.capacity.samples import PodSample, Row
 from tierwright.capacity.settings import TierSettings
 from tierwright.capacity.state import Slot, TierState
@@ -54,6 +56,8 @@ def _closed(
     load = work * (slot.arrivals + slot.backlog_before) / slot.replica_seconds
     allowed = 1 - settings.attainment
     dispersion = state.dispersion.seen(slot.arrivals * SLOT / slot.seconds)
+    conceded = unavoidable(learned(state.evidence, settings.accelerator), allowed)
+    missed = max(0.0, slot.misses - conceded * slot.requests)
     return replace(
         state,
         slot=Slot(backlog_before=row.backlog),
@@ -61,7 +65,7 @@ def _closed(
         evidence=state.evidence.seen(
             max(load, state.load_before), slot.requests, slot.misses, slot.seconds, dispersion.index
         ),
-        misses=state.misses.seen(slot.requests, slot.misses, slot.seconds, allowed),
+        misses=state.misses.seen(slot.requests, missed, slot.seconds, allowed),
         dispersion=dispersion,
         forecast=state.forecast.seen(row.at, slot.seconds, work * slot.arrivals / slot.seconds, horizon),
     )

@@ -68,6 +68,13 @@ def _prior(accelerator: Accelerator) -> tuple[float, ...]:
     )
 
 
+@lru_cache(maxsize=512)
+def _logarithms(load: float) -> tuple[tuple[float, float], ...]:
+    """Logarithms of the probabilities of a miss and of a hit at this load, for each curve; no curve is ever certain."""
+    shares = [min(1 - 1e-4, max(1e-4, curve.misses(load))) for curve in curves()]
+    return tuple((math.log(share), math.log(1 - share)) for share in shares)
+
+
 @dataclass(frozen=True, slots=True)
 class MissEvidence:
     """What was seen: the log-likelihood of each curve of the grid, fading."""
@@ -88,10 +95,10 @@ class MissEvidence:
         kept = 0.5 ** (seconds / _HALF_LIFE)
         weight = 1 / max(1.0, clump)
         missed, met = weight * misses, weight * max(0.0, requests - misses)
-        updated = []
-        for curve, old in zip(curves(), self.likelihood, strict=True):
-            share = min(1 - 1e-4, max(1e-4, curve.misses(load)))
-            updated.append(kept * old + missed * math.log(share) + met * math.log(1 - share))
+        updated = [
+            kept * old + missed * miss + met * hit
+            for old, (miss, hit) in zip(self.likelihood, _logarithms(round(load, 2)), strict=True)
+        ]
         best = max(updated)
         return MissEvidence(tuple(each - best for each in updated), max(load, kept * self.tried))
 

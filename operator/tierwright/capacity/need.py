@@ -24,25 +24,24 @@ class Outlook:
         return sum(weight * load * curve.misses(load / replicas) for load, weight in self.loads) / mean
 
 
-def replicas_for(outlook: Outlook, curve: MissCurve, allowed: float, most: int) -> int:
-    """The fewest replicas with which no more than the allowed share is expected to miss; `most + 1` says that `most` are too few."""
-    chased = target_share(curve, allowed)
+def replicas_for(outlook: Outlook, curve: MissCurve, target: float, most: int) -> int:
+    """The fewest replicas with which no more than the target share is expected to miss; `most + 1` says that `most` are too few."""
     low, high = 0, most + 1
     while high - low > 1:
         middle = (low + high) // 2
-        if outlook.misses(middle, curve) <= chased:
+        if outlook.misses(middle, curve) <= target:
             high = middle
         else:
             low = middle
     return high
 
 
-def target_share(curve: MissCurve, allowed: float) -> float:
-    """The share of misses that is steered at: misses that no replica prevents (the curve's floor) are not chased.
+def unavoidable(curve: MissCurve, allowed: float) -> float:
+    """Share of misses that is conceded on top of the allowance, since no replica prevents it.
 
-    Half of the allowance stays for the others, however high the floor.
+    Half of the allowance always stays for the misses that replicas do prevent, however high the curve's floor.
     """
-    return max(allowed, curve.floor + allowed / 2)
+    return max(0.0, curve.floor - allowed / 2)
 
 
 def backlog_load(backlog: float, work: float, demand: float, ready: int, horizon: float) -> float:

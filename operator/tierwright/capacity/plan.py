@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tierwright.capacity.learn import work_of
 from tierwright.capacity.miss_curve import learned
-from tierwright.capacity.need import Outlook, backlog_load, replicas_for, target_share
+from tierwright.capacity.need import Outlook, backlog_load, replicas_for, unavoidable
 from tierwright.capacity.settings import TierSettings
 from tierwright.capacity.state import TierState
 
@@ -53,7 +53,8 @@ def planned(
     work, backlog = work_of(state, settings), state.rows[-1].backlog
     demand = rate * work
     curve = learned(state.evidence, settings.accelerator)
-    allowed = state.misses.allowed(1 - settings.attainment)
+    allowed = 1 - settings.attainment
+    conceded, chased = unavoidable(curve, allowed), state.misses.allowed(allowed)
     more = backlog_load(backlog, work, demand, ready, horizon)
     if state.forecast.slots < _KNOWN:
         more += state.dispersion.headroom(rate, work, horizon, _DEVIATIONS)
@@ -64,20 +65,22 @@ def planned(
         return forecast.outlook(forecast.expected(now, now + after), extra)
 
     outlook = outlook_at(horizon, more)
-    replicas = lasting = replicas_for(outlook, curve, allowed, settings.maximum)
+    replicas = lasting = replicas_for(outlook, curve, conceded + chased, settings.maximum)
     if replicas < wanted:
         later = (outlook, outlook_at(horizon + hold / 2, 0.0), outlook_at(horizon + hold, 0.0))
-        lasting = max(replicas_for(each, curve, _MARGIN * allowed, settings.maximum) for each in later)
+        lasting = max(
+            replicas_for(each, curve, conceded + _MARGIN * chased, settings.maximum) for each in later
+        )
     return Plan(
         rate=rate,
         backlog=backlog,
         demand=demand,
         expected=outlook.mean,
         horizon=horizon,
-        allowed=allowed,
+        allowed=conceded + chased,
         missing=outlook.misses(max(1, replicas), curve),
         floor=curve.floor,
-        holds=curve.holds(target_share(curve, allowed)),
+        holds=curve.holds(conceded + chased),
         dispersion=state.dispersion.index,
         replicas=replicas,
         lasting=lasting,

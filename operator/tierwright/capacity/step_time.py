@@ -63,7 +63,9 @@ class StepPoints:
         fitted = start
         for _ in range(_ROUNDS):
             weights = [a * b for a, b in zip(fair, _weights(points, fitted), strict=True)]
-            fitted = _least_squares(points, weights, start)
+            last, fitted = fitted, _least_squares(points, weights, start)
+            if fitted.near(last):
+                break
         return fitted
 
 

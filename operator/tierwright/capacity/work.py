@@ -28,6 +28,12 @@ class StepTime:
         """Seconds of a step."""
         return self.fixed + self.batch * batch + self.context * context + self.prefill * prefill
 
+    def near(self, other: "StepTime") -> bool:
+        """Whether no coefficient differs by more than a thousandth."""
+        mine = (self.fixed, self.batch, self.context, self.prefill)
+        theirs = (other.fixed, other.batch, other.context, other.prefill)
+        return all(abs(a - b) <= 1e-3 * max(a, b) for a, b in zip(mine, theirs, strict=True))
+
     def scaled(self, factor: float) -> "StepTime":
         """The same engine on hardware that is slower by the factor."""
         return StepTime(*(factor * each for each in (self.fixed, self.batch, self.context, self.prefill)))

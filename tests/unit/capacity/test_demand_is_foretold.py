@@ -112,6 +112,13 @@ def test_the_outlook_rises_with_what_is_expected(demands: list[float], one: floa
     assert 0 <= forecast.outlook(low).mean <= forecast.outlook(high).mean + 1e-9
 
 
+def test_forecasts_whose_time_passed_in_an_outage_are_not_judged() -> None:
+    before = grown(Forecast(), 0, HOUR, constant)
+    after = before.seen(3 * HOUR, MINUTE, 40.0, HORIZON)
+    assert after.gaps == before.gaps
+    assert [each.due for each in after.pending] == [3 * HOUR + HORIZON]
+
+
 def test_what_is_pending_is_bounded() -> None:
     forecast = Forecast()
     for number in range(500):

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tierwright.capacity.miss_curve import Curve, MissCurve
-from tierwright.capacity.need import Outlook, backlog_load, replicas_for, target_share
+from tierwright.capacity.need import Outlook, backlog_load, replicas_for, unavoidable
 from tierwright.capacity.promise import Misses
 
 CURVE = MissCurve(tuple(Curve(0.0, 0.7, 8.0).misses(place * 0.02) for place in range(101)), 0.0)
@@ -38,8 +38,9 @@ def test_too_much_work_says_so() -> None:
 
 
 def test_misses_that_no_replica_prevents_are_not_chased() -> None:
-    assert target_share(FLOORED, 0.05) == pytest.approx(0.225)
-    chased = replicas_for(SURE, FLOORED, 0.05, 1000)
+    assert unavoidable(CURVE, 0.05) == 0.0
+    assert unavoidable(FLOORED, 0.05) == pytest.approx(0.175)
+    chased = replicas_for(SURE, FLOORED, 0.05 + unavoidable(FLOORED, 0.05), 1000)
     assert chased <= 2 * replicas_for(SURE, CURVE, 0.05, 1000)
 
 
