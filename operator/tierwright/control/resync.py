@@ -127,6 +127,8 @@ class Resync:
 
     async def run(self) -> None:
         """Resync every interval until cancelled."""
+        # The store was primed just now, maybe hours after the process began: it waits as long as there is no CRD.
+        self.last_attempt = self._clock()
         while True:
             await asyncio.sleep(self._interval)
             await self.once()

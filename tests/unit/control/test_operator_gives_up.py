@@ -10,10 +10,10 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-import yaml
 from prometheus_client import CollectorRegistry
 
 from dev.cluster.machine.ports import free_port
+from tests.unit.control.kubeconfigs import unreachable_kubeconfig
 from tierwright.control.operator import GaveUpError, Operator, RestartPolicy
 from tierwright.control.outcome import Done, Outcome
 from tierwright.kube.client import HttpKubeClient
@@ -24,28 +24,15 @@ from tierwright.telemetry.metrics import Metrics
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def kubeconfig(folder: Path) -> Path:
-    path = folder / "kubeconfig"
-    path.write_text(
-        yaml.safe_dump(
-            {
-                "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{free_port()}"}}],
-                "users": [{"name": "u", "user": {"token": "secret-token"}}],
-                "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-                "current-context": "x",
-            }
-        )
-    )
-    return path
-
-
 async def settled(_: TierKey) -> Outcome:
     return Done()
 
 
 async def test_it_ends_after_failures_in_a_row_and_says_the_last(tmp_path: Path) -> None:
     port = free_port()
-    settings = Settings(kubeconfig=str(kubeconfig(tmp_path)), http_host="127.0.0.1", http_port=port)
+    settings = Settings(
+        kubeconfig=str(unreachable_kubeconfig(tmp_path)), http_host="127.0.0.1", http_port=port
+    )
     metrics = Metrics(CollectorRegistry(), "1")
     client = await HttpKubeClient.connect(settings.kubeconfig, metrics=metrics)
     restarts = RestartPolicy(first_pause=0.05, longest_pause=0.2, most_failures=4)
@@ -98,7 +85,7 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ended = run_cli(
             "operator",
-            TIERWRIGHT_KUBECONFIG=str(kubeconfig(tmp_path)),
+            TIERWRIGHT_KUBECONFIG=str(unreachable_kubeconfig(tmp_path)),
             TIERWRIGHT_HTTP_HOST="127.0.0.1",
             TIERWRIGHT_HTTP_PORT=str(taken.getsockname()[1]),
         )
