@@ -47,7 +47,9 @@ def decide(tier: InferenceTier, held: Held, other_scaler: str | None) -> ScaleVi
     scaling = tier.spec.scaling
     if scaling.mode == "Auto":
         kept = held.live if held.live is not None else held.reported
-        wanted = scaling.bounded_in_auto(tier.spec.replicas if kept is None else kept)
+        # Zero below the bounds is what a suspension left, whatever the tier went through since: it says nothing.
+        starts = kept is None or (kept == 0 and scaling.fewest_in_auto > 0)
+        wanted = scaling.bounded_in_auto(tier.spec.replicas if kept is None or starts else kept)
         return ScaleView(
             wanted,
             Reason.START_VALUE,
