@@ -19,10 +19,11 @@ CRD: Final = "inferencetiers.tierwright.dev"
 
 
 def anywhere(manifest: str) -> str:
-    """A demo tier that any node can take: on CPU, without a pool or a device; the simulator uses none anyway."""
+    """A demo tier that any node can take: in no pool, with caches that live and die with its pods."""
     tier: dict[str, Any] = yaml.safe_load(manifest)
     hardware = tier["spec"]["hardware"]
     tier["spec"]["hardware"] = {"accelerator": "cpu", "resources": hardware["resources"]}
+    tier["spec"].pop("cache", None)
     return yaml.safe_dump(tier)
 
 
@@ -63,7 +64,7 @@ def _reach(console: Console, stack: ExitStack, namespace: str, system: str, imag
         console.say("Its nodes must have these images, see docs/how-to/develop-on-kind.md:")
         for image in images:
             console.say(f"  {image}")
-        console.say("The tiers run on CPU and in no particular pool here.")
+        console.say("The tiers run in no particular pool here, and compile anew at each start.")
         return cluster
 
 

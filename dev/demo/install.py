@@ -12,6 +12,15 @@ OPERATOR_IMAGE: Final = "localhost/tierwright/operator:dev"
 ENGINE_IMAGE: Final = "localhost/tierwright/engine-sim:dev"
 
 
+def build_operator_image(progress: Callable[[str], None] = print) -> Image:
+    """The operator's image from the present tree, unless it is built.
+
+    Raises:
+        dev.cluster.images.buildah.BuildError: it could not be built.
+    """
+    return build_image(OPERATOR_IMAGE, ROOT, target="operator", progress=progress)
+
+
 def build_images(progress: Callable[[str], None] = print) -> list[Image]:
     """The operator's and the engine simulator's image from the present tree, unless they are built.
 
@@ -20,7 +29,7 @@ def build_images(progress: Callable[[str], None] = print) -> list[Image]:
     """
     simulator = ROOT / "dev" / "engine_sim" / "Dockerfile"
     return [
-        build_image(OPERATOR_IMAGE, ROOT, target="operator", progress=progress),
+        build_operator_image(progress),
         build_image(ENGINE_IMAGE, ROOT, dockerfile=simulator, progress=progress),
     ]
 

@@ -9,16 +9,15 @@ from dev.cluster import cluster as clusters
 from dev.cluster import paths, prune
 from dev.cluster.images.image import load_image
 from dev.cluster.network import slot
-from dev.demo import chat
+from dev.demo import kept_caches, race, race_picture, race_table
 from dev.demo.console import Console
-from dev.demo.install import ENGINE_IMAGE, OPERATOR_IMAGE, build_images, install
+from dev.demo.install import OPERATOR_IMAGE, build_operator_image, install
 from dev.demo.kubectl import CommandError, Tools
-from dev.demo.picture import Picture
+from dev.demo.model_image import MODEL, MODEL_IMAGE, build_model_image
 
 TIERS: Final = Path(__file__).with_name("tiers")
 NAME: Final = "demo"
 SYSTEM: Final = "tierwright-system"
-MODEL: Final = "meta/llama-3.1-8b"
 SPEEDS: Final = ("fast", "standard")
 PORT: Final = 8000
 
@@ -31,13 +30,13 @@ def run_on_given(console: Console, keep: bool) -> None:
     """
     from dev.demo import given
 
-    with given.installed(console, NAME, SYSTEM, (OPERATOR_IMAGE, ENGINE_IMAGE), keep) as tools:
+    with given.installed(console, NAME, SYSTEM, (OPERATOR_IMAGE, MODEL_IMAGE), keep) as tools:
         with console.step(f"Apply two tiers of {MODEL} and wait until both are Ready"):
             for speed in SPEEDS:
                 manifest = given.anywhere((TIERS / f"{speed}.yaml").read_text(encoding="utf-8"))
                 console.say(tools.kubectl("apply", "-f", "-", stdin=manifest))
             _wait_until_ready(tools)
-        _show_what_it_does(console, tools, Picture())
+        _show_what_it_does(console, tools)
     console.end("The demo is over.")
 
 
@@ -48,9 +47,8 @@ def run(console: Console, keep: bool, picture: Path | None) -> None:
         CommandError: a step did not reach what it must.
     """
     _require_place()
-    shown = Picture()
-    with console.step("Build the operator's and the engine simulator's image"):
-        images = build_images(console.say)
+    with console.step("Build the images: the operator, and the JAX worker with a small real model in it"):
+        images = [build_operator_image(console.say), build_model_image(console.say)]
         prune.prune(console.say)
     with _cluster(console, keep) as running:
         tools = Tools(running.kubectl, running.helm, running.kubeconfig, NAME)
@@ -61,13 +59,17 @@ def run(console: Console, keep: bool, picture: Path | None) -> None:
             console.say(tools.kubectl("--namespace", SYSTEM, "get", "deployments"))
         with console.step(f"Apply two tiers of {MODEL} and wait until both are Ready"):
             tools.kubectl("create", "namespace", NAME)
+            kept_caches.prepare(tools, SPEEDS)
             for speed in SPEEDS:
                 console.say(tools.kubectl("apply", "-f", str(TIERS / f"{speed}.yaml")))
+            console.say(
+                "Weights are converted and programs compiled first, unless an earlier demo left them in the cache."
+            )
             _wait_until_ready(tools)
             console.say(tools.kubectl("get", "pods", "-o", "wide"))
-        _show_what_it_does(console, tools, shown)
+        shown = _show_what_it_does(console, tools)
         if picture:
-            picture.write_text(shown.svg(), encoding="utf-8")
+            picture.write_text(shown, encoding="utf-8")
         if keep:
             _say_how_to_look_around(console, running.kubeconfig)
     console.end("The demo kept its cluster." if keep else "The demo is over; nothing is left but the caches.")
@@ -99,6 +101,7 @@ def run_without_nodes(console: Console, missing: list[str]) -> None:
         with operator_beside(tools, running.run_dir):
             with console.step(f"Apply two tiers of {MODEL} and wait until both are Ready"):
                 tools.kubectl("create", "namespace", NAME)
+                kept_caches.prepare(tools, SPEEDS)
                 for speed in SPEEDS:
                     console.say(tools.kubectl("apply", "-f", str(TIERS / f"{speed}.yaml")))
                 _wait_until_ready(tools)
@@ -111,26 +114,28 @@ def run_without_nodes(console: Console, missing: list[str]) -> None:
     console.end("Not shown: real containers, chat requests, tokens per second.")
 
 
-def _show_what_it_does(console: Console, tools: Tools, shown: Picture) -> None:
-    """Chat through both speeds, an edit, a repair, and the table."""
-    with console.step("Send the same chat requests to both speeds through their Services"):
-        speeds = {speed: _measure(tools, speed) for speed in SPEEDS}
-        shown.speeds = speeds
-        _show_speeds(console, speeds)
+def _show_what_it_does(console: Console, tools: Tools) -> str:
+    """Chat through both speeds, an edit, a repair, and the table; a picture of it all, as SVG."""
+    with console.step(
+        "Send the same chat requests to both speeds through their Services, one speed after the other"
+    ):
+        runs = {speed: _race(tools, speed) for speed in SPEEDS}
+        measured = _show_race(console, runs)
     with console.step("Edit the fast tier's batch size: its pods roll, the others stay"):
         _edit_batch_size(console, tools)
     with console.step("Delete the fast tier's Service by hand: it comes back"):
         _delete_service(console, tools)
     with console.step("What a person on call sees"):
-        shown.table = tools.kubectl("get", "itier")
-        console.say(shown.table)
-        console.say(tools.kubectl("get", "itier", "llama-fast", "-o", f"jsonpath={_CONDITIONS}"))
+        tiers = tools.kubectl("get", "itier")
+        console.say(tiers)
+        console.say(tools.kubectl("get", "itier", "smollm2-fast", "-o", f"jsonpath={_CONDITIONS}"))
+    return race_picture.svg(runs, f"{measured}\n\n$ kubectl get itier\n{tiers}")
 
 
 def _wait_until_ready(tools: Tools) -> None:
     """Waits for all tiers; when one does not come, says what the cluster says of it."""
     try:
-        tools.kubectl("wait", "--for=condition=Ready", "itier", "--all", "--timeout=180s")
+        tools.kubectl("wait", "--for=condition=Ready", "itier", "--all", "--timeout=900s")
     except CommandError as error:
         seen = [str(error)]
         for words in (
@@ -170,48 +175,56 @@ def _cluster(console: Console, keep: bool) -> Iterator[clusters.Cluster]:
             clusters.down(NAME)
 
 
-def _measure(tools: Tools, speed: str) -> chat.Speed:
+def _race(tools: Tools, speed: str) -> race.Run:
     with tools.forward(_service(tools, speed), PORT) as url:
-        return chat.measure(f"{url}/v1", MODEL)
+        return race.run(url, MODEL)
 
 
 def _service(tools: Tools, speed: str) -> str:
     """The name of the tier's Service, taken from the endpoint in its status."""
-    endpoint = tools.kubectl("get", "itier", f"llama-{speed}", "-o", "jsonpath={.status.endpoint}")
+    endpoint = tools.kubectl("get", "itier", f"smollm2-{speed}", "-o", "jsonpath={.status.endpoint}")
     return endpoint.partition(".")[0]
 
 
-def _show_speeds(console: Console, speeds: dict[str, chat.Speed]) -> None:
-    fast, standard = speeds["fast"], speeds["standard"]
+def _show_race(console: Console, runs: dict[str, race.Run]) -> str:
+    fast, standard = runs["fast"], runs["standard"]
     if [each.text for each in fast.answers] != [each.text for each in standard.answers]:
         raise CommandError("the two speeds gave different text to the same greedy prompts")
-    console.say(
-        f"{'speed':<10}{'tokens/s':>10}{'first token':>14}   (simulated engine, 3 edit and copy prompts)"
+    console.say(f"asked:    {race.prompts()[1].text.splitlines()[2][:96]} ...")
+    console.say(f"both say: {fast.answers[1].text.strip().splitlines()[0][:96]} ...")
+    measured = race_table.table(runs)
+    console.say(measured)
+    console.say(race_table.strips(runs))
+    copies, prose = (
+        fast.tokens_per_second(kinds) / standard.tokens_per_second(kinds)
+        for kinds in (("edit", "copy"), ("prose",))
     )
-    for name, speed in speeds.items():
-        console.say(f"{name:<10}{speed.tokens_per_second:>10.0f}{speed.first_token_ms:>11.0f} ms")
-    ratio = fast.tokens_per_second / standard.tokens_per_second
-    console.say(f"fast / standard = {ratio:.2f}; the text of both is the same on all prompts")
+    console.say(
+        f"fast / standard = {copies:.2f} on edits and copies, {prose:.2f} on prose; the text of both is the same"
+    )
+    return measured
 
 
 def _pods(tools: Tools, speed: str) -> set[str]:
     return {
         pod["metadata"]["uid"]
-        for pod in tools.objects("pods", f"tierwright.dev/speed={speed}")
+        for pod in tools.objects("pods", f"tierwright.dev/tier=smollm2-{speed}")
         if "deletionTimestamp" not in pod["metadata"]
     }
 
 
 def _edit_batch_size(console: Console, tools: Tools) -> None:
     before = {speed: _pods(tools, speed) for speed in SPEEDS}
-    edit = '{"spec":{"engine":{"batching":{"maxSequences":4}}}}'
-    console.say(tools.kubectl("patch", "itier", "llama-fast", "--type=merge", "-p", edit))
-    tools.wait(lambda: not (_pods(tools, "fast") & before["fast"]), "the fast tier's old pod is gone")
-    tools.kubectl("wait", "--for=condition=Ready", "itier", "llama-fast", "--timeout=120s")
-    tools.wait(lambda: len(_pods(tools, "fast")) == len(before["fast"]), "the fast tier's new pod is there")
+    edit = '{"spec":{"engine":{"batching":{"maxSequences":2}}}}'
+    console.say(tools.kubectl("patch", "itier", "smollm2-fast", "--type=merge", "-p", edit))
+    tools.wait(lambda: not (_pods(tools, "fast") & before["fast"]), "the fast tier's old pod is gone", 600)
+    tools.kubectl("wait", "--for=condition=Ready", "itier", "smollm2-fast", "--timeout=600s")
+    tools.wait(
+        lambda: len(_pods(tools, "fast")) == len(before["fast"]), "the fast tier's new pod is there", 600
+    )
     if _pods(tools, "standard") != before["standard"]:
         raise CommandError("the standard tier's pods were touched by an edit of the fast tier")
-    arguments = tools.objects("pods", "tierwright.dev/speed=fast")[0]["spec"]["containers"][0]["args"]
+    arguments = tools.objects("pods", "tierwright.dev/tier=smollm2-fast")[0]["spec"]["containers"][0]["args"]
     console.say(
         f"the fast tier has a new pod with: {_shown_batch(arguments)}; the standard tier kept its pod"
     )
@@ -240,7 +253,7 @@ def _delete_service(console: Console, tools: Tools) -> None:
 def _say_how_to_look_around(console: Console, kubeconfig: Path) -> None:
     console.say(f"export KUBECONFIG={kubeconfig}")
     console.say(f"kubectl -n {NAME} get itier -o wide")
-    console.say(f"kubectl -n {NAME} describe itier llama-fast")
-    console.say(f"kubectl -n {NAME} scale itier llama-standard --replicas=2")
+    console.say(f"kubectl -n {NAME} describe itier smollm2-fast")
+    console.say(f"kubectl -n {NAME} scale itier smollm2-standard --replicas=2")
     console.say(f"kubectl -n {SYSTEM} logs deployment/tierwright-operator -f")
     console.say(f".venv/bin/python -m dev.cluster down --name {NAME}     # when you are done")

@@ -37,7 +37,7 @@ def test_a_demo_whose_images_cannot_be_built_says_so(
 
     monkeypatch.setattr(demo, "provide", list)
     monkeypatch.setattr(story, "_require_place", lambda: None)
-    monkeypatch.setattr(story, "build_images", fails)
+    monkeypatch.setattr(story, "build_operator_image", fails)
     monkeypatch.setattr("sys.argv", ["demo"])
     assert demo.main() == 1
     assert "The demo stopped: no space left on /var" in capsys.readouterr().err

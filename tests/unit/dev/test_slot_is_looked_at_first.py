@@ -39,7 +39,7 @@ def other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(requirements, "provide", lambda *_: [])
     monkeypatch.setattr(demo, "provide", list)
     monkeypatch.setattr(source, "programs", built)
-    monkeypatch.setattr(story, "build_images", built)
+    monkeypatch.setattr(story, "build_operator_image", built)
     monkeypatch.setattr("sys.argv", ["demo"])
     return run_dir
 
