@@ -284,7 +284,7 @@ REASONS: Final[Mapping[Reason, ReasonInfo]] = {
     Reason.COMPILING: ReasonInfo(
         "A Job fills the compile volume; the pods of this spec start once it ends, those of an earlier one serve on.",
         "Wait. The message says what holds the Job up, if anything does. It ends for good when its deadline is over, "
-        "and the pods then compile by themselves.",
+        "and the pods then compile by themselves; the deadline stands still while somebody suspends the Job.",
     ),
     Reason.COMPILES_AT_START: ReasonInfo(
         "No Job compiles, because the tier's pods hold the devices or the volume that it would need, or the tier is "

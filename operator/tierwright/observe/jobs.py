@@ -21,6 +21,8 @@ class JobView:
     """Its end is decided, and its pods are being stopped."""
     seconds: int | None = None
     """From its start to its good end."""
+    held_by: str = ""
+    """The field by which a person or a queue keeps it from running, and its value; its deadline may stand still too."""
 
     @property
     def ended(self) -> bool:
@@ -44,7 +46,14 @@ def job_view(job: Object) -> JobView:
         failed_pods=int(status.get("failed") or 0),
         seconds=_seconds(status.get("startTime"), status.get("completionTime")),
         giving_up="FailureTarget" in ends and "Failed" not in ends,
+        held_by=_held_by(job.get("spec") or {}),
     )
+
+
+def _held_by(spec: Object) -> str:
+    if spec.get("suspend"):
+        return "spec.suspend true"
+    return "spec.parallelism 0" if spec.get("parallelism") == 0 else ""
 
 
 def _seconds(start: str | None, end: str | None) -> int | None:

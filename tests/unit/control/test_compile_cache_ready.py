@@ -91,6 +91,26 @@ def test_a_job_that_runs_or_is_about_to_is_told_by_name(of: JobView | None) -> N
     assert NAME in said.message
 
 
+def test_a_job_that_is_not_there_is_not_said_to_work() -> None:
+    """The tier is paused, or an object of somebody else's has the Job's name."""
+    assert "is not there" in cache_ready(view(None, None)).message
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [({"suspend": True}, "spec.suspend true"), ({"suspend": False, "parallelism": 0}, "spec.parallelism 0")],
+)
+def test_a_job_that_is_held_by_hand_or_by_a_queue_is_not_said_to_work(
+    spec: dict[str, Any], words: str
+) -> None:
+    """Its deadline stands still meanwhile, so the tier would wait without an end and without a word."""
+    said = cache_ready(view(None, job_view({**job(), "spec": spec})))
+    assert (said.status, said.reason) == ("False", Reason.COMPILING)
+    assert f"its {words} keeps it from running" in said.message
+    at_work = job_view({**job(), "spec": {"suspend": False, "parallelism": 1}})
+    assert "keeps it" not in cache_ready(view(None, at_work)).message
+
+
 def test_what_holds_the_job_up_is_told_on_both_conditions() -> None:
     """The pods wait for the Job, so what the Job waits for is why the tier is not ready."""
     stuck = view(None, RUNNING, pod(containers=[container(state=waiting("ImagePullBackOff", PULL))]))

@@ -80,11 +80,19 @@ def _pods_have_compiled(snapshot: Snapshot) -> bool:
 def _progress(view: CompileView, found: Iterable[Finding], previous: Condition | None) -> str:
     if view.job is not None and view.job.giving_up and previous is not None and _is_about(previous, view):
         return previous.message  # its pods go first, and with them what held it up
-    words = [f"Job {view.job_name} fills the compile volume"]
+    words = [_what_it_does(view)]
     if view.job is not None and view.job.failed_pods:
         words[0] += f", try {min(view.job.failed_pods + 1, TRIES)} of {TRIES}"
         words.append(_last_words(view.pods))
     return "; ".join(filter(None, [*words, joined(found)]))
+
+
+def _what_it_does(view: CompileView) -> str:
+    if view.job is None:
+        return f"Job {view.job_name} is to fill the compile volume, and is not there"
+    if view.job.held_by:
+        return f"Job {view.job_name} is to fill the compile volume, and its {view.job.held_by} keeps it from running"
+    return f"Job {view.job_name} fills the compile volume"
 
 
 def _is_about(condition: Condition, view: CompileView) -> bool:
