@@ -64,9 +64,7 @@ def tables(results: Results) -> list[str]:
         lines += _markdown(["figure", "measured", "target", "", "what it is"], figure_rows(results))
     lines += _roofline(results)
     own = results.parts.get("own", {}).get("measured", {})
-    kernels = results.parts.get("own", {}).get("settings", {}).get("kernels")
-    if kernels:
-        lines += ["", f"The worker's own kernels for processors: {kernels}."]
+    lines += _settings(results.parts.get("own", {}).get("settings", {}))
     if own.get("sets"):
         lines += ["", "Tokens per second after the first step, by kind of prompt:", ""]
         lines += _markdown(
@@ -113,6 +111,18 @@ def _machine(results: Results) -> str:
         f"Machine: {machine['cores']} cores of {machine['cpu']} ({family}; {', '.join(machine['cpu_flags'])}), "
         f"{machine['memory_gib']} GiB, Linux {machine['kernel']}, Python {machine['python']}, JAX {machine['jax']}."
     )
+
+
+def _settings(settings: dict[str, Any]) -> list[str]:
+    """With which kernels the worker ran, and how often it was asked what."""
+    if not settings:
+        return []
+    every = settings["every"]
+    asked = "Each prompt was asked" if every == 1 else f"Only one prompt in {every} of the set was asked,"
+    return [
+        "",
+        f"Kernels for processors: {settings['kernels']}. {asked} {settings['passes']} times of each gear; the best counts.",
+    ]
 
 
 def _roofline(results: Results) -> list[str]:

@@ -100,6 +100,7 @@ def test_the_page_says_what_the_machine_could_do_at_best(tmp_path: Path) -> None
 
 
 def test_the_page_names_answers_that_differ_and_says_what_a_process_takes(tmp_path: Path) -> None:
+    settings = {"kernels": "avx2", "every": 6, "passes": 2}
     measured = {
         "plain": {"same": 48, "of": 48, "differing": []},
         "loaded": {"same": 46, "of": 48, "differing": ["edit-1", "copy-2"]},
@@ -114,9 +115,10 @@ def test_the_page_names_answers_that_differ_and_says_what_a_process_takes(tmp_pa
     }
     page = tmp_path / "page.md"
     page.write_text(f"{BEGIN}\n{END}\n", encoding="utf-8")
-    write_page(page, Results({**MACHINE, **MORE}, {"own": part({}, measured=measured)}))
+    write_page(page, Results({**MACHINE, **MORE}, {"own": part({}, measured=measured, settings=settings)}))
     text = page.read_text(encoding="utf-8")
     assert "fast and plain: 48 of 48." in text
+    assert "Kernels for processors: avx2. Only one prompt in 6 of the set was asked, 2 times" in text
     assert "loaded and plain: 46 of 48; not edit-1, copy-2." in text
     assert "at most 900 MB; after an answer 800 MB, of which 700 MB private" in text
     assert "weights are 500 MB, its keys and values at full length 50 MB" in text

@@ -71,6 +71,7 @@ def bench(options: argparse.Namespace) -> None:
             "standard_slots": settings.max_num_seqs,
             "speculative_tokens": settings.speculative_tokens,
             "passes": options.passes,
+            "every": options.every,
             "kernels": native.instructions() if settings.kernels != "off" else "none",
         }
         options.json.write_text(json.dumps(as_json(gathered, facts), indent=1) + "\n", encoding="utf-8")
