@@ -182,6 +182,17 @@ class Executor:
                 arrays[layer] = self._run(name, arrays[layer])
         self._cache = SlotCache(*(tuple(arrays) for arrays in groups))
 
+    def try_resizes(self) -> None:
+        """Run every change of length on one layer: the first run is slower, and a broken program must show early."""
+        lengths = self.shapes.length_buckets
+        for old in lengths:
+            cache = self._empty(old, layers=1)
+            names = [resize_name, resize_scales_name][: 2 if cache.key_scales else 1]
+            for new in lengths:
+                for name, arrays in zip(names, (cache.keys, cache.key_scales), strict=False):
+                    if new != old:
+                        self._run(name(old, new), arrays[0])
+
     def clear(self) -> None:
         """Forget all positions, and go back to the shortest length."""
         self._cache = self._empty(self.shapes.length_buckets[0])
@@ -195,10 +206,11 @@ class Executor:
                 raise OutOfMemoryError(f"program {name} ran out of the device's memory: {error}") from error
             raise DeviceError(f"program {name} failed on the device: {error}") from error
 
-    def _empty(self, length: int) -> SlotCache:
+    def _empty(self, length: int, *, layers: int | None = None) -> SlotCache:
+        config = replace(self.config, layers=layers or self.config.layers)
         if self.devices == 1:
-            return empty_cache(self.config, self.shapes.slots, length, self._kv_dtype)
-        whole = replace(self.config, kv_heads=parallel.cache_heads(self.config, self.devices))
+            return empty_cache(config, self.shapes.slots, length, self._kv_dtype)
+        whole = replace(config, kv_heads=parallel.cache_heads(config, self.devices))
         cache = empty_cache(whole, self.shapes.slots, length, self._kv_dtype)
         spread: SlotCache = parallel.placed(cache, parallel.mesh(self.devices))
         return spread

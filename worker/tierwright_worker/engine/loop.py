@@ -250,7 +250,8 @@ class Engine:
     def _step(self, step: Step) -> list[Output]:
         rows = self._harmless_rows(step)
         tokens = np.zeros((self.shapes.slots, rows), np.int32)
-        positions = np.full(self.shapes.slots, self._executor.length - rows, np.int32)
+        # Idle slots hold nothing to lose, and at their beginning there is least to attend to.
+        positions = np.zeros(self.shapes.slots, np.int32)
         taking_part: list[tuple[Sequence, tuple[int, ...]]] = []
         for sequence in self._running.values():
             slot, at = self._slot_of(sequence), sequence.computed

@@ -27,7 +27,7 @@ def step(
     `axis`: the mesh axis over which this is one device's share of the model (models/parallel.py), here and below.
 
     Rows that a slot does not use may hold any token: what they write lies beyond the slot's length and is overwritten
-    before it is seen. Idle slots are parked on a position past every used one.
+    before it is seen. Idle slots may stand anywhere; at position 0 they cost least.
 
     Returns:
         The most probable token of each row [slots, rows], the logits [slots, rows, vocabulary] in f32, the new cache.
