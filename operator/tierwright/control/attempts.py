@@ -1,5 +1,6 @@
 """Remembers what came of earlier writes, so that what was refused, or is undone each time, is not repeated at once."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -67,6 +68,12 @@ class Attempts:
     refusals: dict[ObjectRef, _Refusal] = field(default_factory=dict)
     uncorrected: dict[ObjectRef, _Uncorrected] = field(default_factory=dict)
     rows: dict[ObjectRef, Row] = field(default_factory=dict)
+
+    def keep_only(self, refs: Collection[ObjectRef]) -> None:
+        """Forgets all other objects: a name that holds a hash of its content would never come up again."""
+        for known in (self.refusals, self.uncorrected, self.rows):
+            for ref in known.keys() - refs:
+                del known[ref]
 
     def settled(self, ref: ObjectRef) -> None:
         """The object is as desired: what was refused or undone before says nothing any more."""

@@ -176,7 +176,14 @@ class Reconciler:
         work.job_refused = bundle.waits and bundle.compile_job in refused_jobs(memory.children)
         await self._scale.write(work.applied, work.scale, memory.scale, now)
         await self._children.prune(*key, bundle, owner, work.applied, memory.children, now)
+        memory.children.keep_only(self._refs_in_play(key, bundle))
         return True
+
+    def _refs_in_play(self, key: TierKey, bundle: Bundle) -> set[ObjectRef]:
+        """The children that are wanted or there, and the Job that may have been refused."""
+        wanted = {ref_of(child.manifest) for child in bundle.children}
+        live = {ref_of(child) for child in self._store.children_of(*key)}
+        return wanted | live | {ObjectRef(JOB, key[0], bundle.compile_job)}
 
     async def _report(self, key: TierKey, obj: Object, intake: Intake, work: _Work) -> Outcome:
         """Writes what is to be said of the tier, and says when to look again."""

@@ -60,3 +60,14 @@ def test_fields_that_are_changed_back_within_the_write_are_left_alone() -> None:
     assert not attempts.is_changed_back(REF, "a", ("spec.x",), LONG_AGO)
     assert not attempts.is_fought_over(REF, "a", LONG_AGO)
     assert not attempts.is_fought_over(ObjectRef(SERVICE, "serving", "other"), "a", LONG_AGO)
+
+
+def test_objects_that_are_not_in_play_any_more_are_forgotten_and_tried_anew_later() -> None:
+    """The name of a compile Job holds a hash of its content: each edit of the tier brings another one."""
+    attempts, former = Attempts(), [ObjectRef(SERVICE, "serving", f"fast-{number}") for number in range(3)]
+    for ref in (REF, *former):
+        attempts.accepted(ref, "a", ("spec.x",), NOW)
+        attempts.refused(ref, "a", WORDS, NOW, final=True)
+    attempts.keep_only({REF})
+    assert attempts.refusals.keys() == attempts.rows.keys() == attempts.uncorrected.keys() == {REF}
+    assert attempts.standing_refusal(former[0], "a", LONG_AGO) is None
