@@ -59,7 +59,7 @@ def policies(scenario: Scenario) -> list[tuple[str, str, Maker]]:
         *(("keda-waiting", f"{t:g}", keda(t)) for t in (5.0, 1.0)),
         *(("hpa-running", f"{t:g}", hpa(t)) for t in (16.0, 4.0)),
         *(("llm-d-slo-aware", f"{s:g}", slo_aware(s)) for s in (1.0, 1.5)),
-        *(("tierwright", f"{a:g}", ours(a)) for a in (0.99, 0.95, 0.995)),
+        *(("tierwright", f"{a:g}", ours(a)) for a in (0.99, 0.995, 0.95)),
     ]
 
 

@@ -8,9 +8,10 @@ from tierwright.capacity.need import Outlook, backlog_load, replicas_for, unavoi
 from tierwright.capacity.settings import TierSettings
 from tierwright.capacity.state import TierState
 
-_KNOWN = 120
-"""Slots after which the forecast's own errors tell how bursty the demand is."""
+_KNOWN = 60
+"""Slots until the forecast's own errors tell how bursty the demand is; the measured dispersion stands in for them, fading."""
 _DEVIATIONS = 2.0
+"""Standard deviations of the arrivals for which there is headroom until then."""
 _MARGIN = 0.7
 """Share of the allowance to which fewer replicas are held before one goes: what is enough by a hair is not enough for long."""
 
@@ -56,8 +57,8 @@ def planned(
     allowed = 1 - settings.attainment
     conceded, chased = unavoidable(curve, allowed), state.misses.allowed(allowed)
     more = backlog_load(backlog, work, demand, ready, horizon)
-    if state.forecast.slots < _KNOWN:
-        more += state.dispersion.headroom(rate, work, horizon, _DEVIATIONS)
+    unknown = max(0.0, 1 - state.forecast.slots / _KNOWN)
+    more += unknown * state.dispersion.headroom(rate, work, horizon, _DEVIATIONS)
 
     forecast = state.forecast.glimpsed(demand)
 

@@ -7,8 +7,10 @@ from typing import Final
 _HALF_LIFE: Final = 12 * 3600.0
 _GAIN: Final = 2.0 / 86_400
 """Growth of the ease per second for each allowance that is unused: a day without misses multiplies it by e²."""
+_SOONER: Final = 4.0
+"""How much faster a promise that is broken tightens than one that is kept eases."""
 _TIGHTEST: Final = 0.25
-_LOOSEST: Final = 8.0
+_LOOSEST: Final = 4.0
 _LITTLE: Final = 1000.0
 """Requests below which the share of misses means little."""
 
@@ -32,7 +34,8 @@ class Misses:
         total = kept * self.requests + requests
         missed = kept * self.misses + misses
         burn = (missed + allowed * _LITTLE) / (allowed * (total + _LITTLE))
-        turned = self.ease * math.exp(_GAIN * seconds * max(-3.0, 1 - burn))
+        unused = 1 - burn if burn < 1 else _SOONER * max(-3.0, 1 - burn)
+        turned = self.ease * math.exp(_GAIN * seconds * unused)
         return Misses(
             total,
             missed,

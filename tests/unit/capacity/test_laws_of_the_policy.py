@@ -112,6 +112,18 @@ def test_misses_raise_the_replicas() -> None:
     assert bad.wanted > good.wanted
 
 
+def test_bursts_get_headroom_before_anything_else_is_known() -> None:
+    calm, bursty = Tier(ready=4), Tier(ready=4)
+    for number in range(90):
+        calm.tick(20.0)
+        bursty.tick(40.0 if number // 6 % 2 else 0.0)
+    quiet, loud = calm.decisions[-1].inputs.plan, bursty.decisions[-1].inputs.plan
+    assert quiet is not None
+    assert loud is not None
+    assert loud.dispersion > 10 * quiet.dispersion
+    assert loud.replicas > quiet.replicas
+
+
 def test_measured_starts_set_the_horizon() -> None:
     tier = Tier(ready=2)
     tier.tick(change=lambda seen: replace(seen, started=(400.0,) * 12))

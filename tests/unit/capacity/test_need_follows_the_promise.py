@@ -87,8 +87,18 @@ def test_a_plan_is_left_alone_where_the_promise_is_just_kept() -> None:
     assert kept.ease == pytest.approx(1.0)
 
 
+def test_a_broken_promise_tightens_sooner_than_a_kept_one_eases() -> None:
+    eased = Misses()
+    for _ in range(12 * 60):
+        eased = eased.seen(100.0, 0.0, 60.0, 0.05)
+    broken = eased
+    for _ in range(6 * 60):
+        broken = broken.seen(100.0, 30.0, 60.0, 0.05)
+    assert broken.ease < 1 < eased.ease
+
+
 def test_a_calm_month_does_not_wind_up() -> None:
     calm = Misses()
     for _ in range(30 * 1440):
         calm = calm.seen(100.0, 0.0, 60.0, 0.05)
-    assert calm.ease == 8.0
+    assert calm.ease == 4.0
