@@ -48,6 +48,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         required=True,
         help="file with InferenceTiers, - for stdin; may be repeated",
     )
+    repository = "worker_repository"
+    render.add_argument(
+        settings.flag_name(repository),
+        help=f"the operator's setting of this name: {settings.describe()[repository]}"
+        f" [{settings.environment_name(repository)}]".replace("%", "%%"),
+    )
     render.set_defaults(run=_render)
 
     arguments = parser.parse_args(argv)
@@ -79,5 +85,15 @@ def _crd(_: argparse.Namespace) -> int:
 
 def _render(arguments: argparse.Namespace) -> int:
     from tierwright.cli_render import run
+    from tierwright.desired.bundle import BundleContext
 
-    return run(arguments)
+    # Of the operator's settings this one alone shows in children; the others may be whatever they are.
+    variable = settings.environment_name("worker_repository")
+    try:
+        resolved = settings.resolve(
+            {"worker_repository": arguments.worker_repository}, {variable: os.environ.get(variable, "")}
+        )
+    except settings.SettingsError as error:
+        print(f"tierwright: {error}", file=sys.stderr)
+        return 2
+    return run(arguments.filename, BundleContext(worker_repository=resolved.worker_repository))

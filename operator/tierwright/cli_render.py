@@ -1,6 +1,5 @@
 """Decides what ``tierwright render`` prints: the children of each tier in the files, or all that is wrong with all of them."""
 
-import argparse
 import io
 import os
 import re
@@ -55,10 +54,15 @@ class _Problem:
         return f"{self.where}: {self.words}"
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print the children to stdout and everything else to stderr; 0 when all tiers could be rendered, else 1."""
-    inputs, unreadable = _read(arguments.filename)
-    result = render_documents(inputs)
+def run(names: Iterable[str], context: BundleContext) -> int:
+    """Print the children to stdout and everything else to stderr; 0 when all tiers could be rendered, else 1.
+
+    Args:
+        names: files to read, ``-`` for stdin.
+        context: what the operator knows beside the tiers.
+    """
+    inputs, unreadable = _read(names)
+    result = render_documents(inputs, context)
     for warning in result.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     for error in (*unreadable, *result.errors):
@@ -84,7 +88,7 @@ def _print(text: str) -> int:
     return 0
 
 
-def render_documents(inputs: Iterable[Input]) -> RenderResult:
+def render_documents(inputs: Iterable[Input], context: BundleContext) -> RenderResult:
     """The children of every InferenceTier in the files."""
     children: list[dict[str, Any]] = []
     errors: list[str] = []
@@ -100,7 +104,7 @@ def render_documents(inputs: Iterable[Input]) -> RenderResult:
                 warnings.append(f"{item.where}: {kind} is no {KIND} and was left out")
                 continue
             else:
-                bundle, problems = _render(item, seen)
+                bundle, problems = _render(item, seen, context)
                 errors += map(str, problems)
                 if bundle is not None:
                     children += [child.manifest for child in bundle.children]
@@ -113,12 +117,14 @@ def render_documents(inputs: Iterable[Input]) -> RenderResult:
     return RenderResult(() if errors else tuple(children), tuple(errors), tuple(warnings))
 
 
-def _render(document: _Document, seen: dict[Hashable, str]) -> tuple[Bundle | None, list[_Problem]]:
+def _render(
+    document: _Document, seen: dict[Hashable, str], context: BundleContext
+) -> tuple[Bundle | None, list[_Problem]]:
     parsed = parse_tier(document.content, strict=True)
     if parsed.tier is None:
         return None, [_Problem(document.where, str(error).removeprefix(": ")) for error in parsed.errors]
     twins = list(_twins(parsed.tier, document.where, seen))
-    bundle = desired_bundle(parsed.tier, BundleContext())
+    bundle = desired_bundle(parsed.tier, context)
     if isinstance(bundle, Bundle):
         return bundle, twins
     refused = [_Problem(document.where, f"{one.path}: {one.message}") for one in refusals(parsed.tier)]

@@ -1,6 +1,5 @@
 """``tierwright render`` prints children that can be applied, or everything that is wrong, each with its place and fix."""
 
-import argparse
 import io
 import os
 import subprocess
@@ -17,6 +16,7 @@ from tests.support.tier_bundles import tier_object
 from tierwright.cli import main
 from tierwright.cli_render import Input, RenderResult, render_documents, run
 from tierwright.cli_yaml import dump
+from tierwright.desired.bundle import BundleContext
 
 
 def document(name: str = "llama-fast", speed: str = "fast", **spec: Any) -> str:
@@ -24,7 +24,8 @@ def document(name: str = "llama-fast", speed: str = "fast", **spec: Any) -> str:
 
 
 def render(*texts: str) -> RenderResult:
-    return render_documents([Input(f"{index}.yaml", text) for index, text in enumerate(texts)])
+    inputs = [Input(f"{index}.yaml", text) for index, text in enumerate(texts)]
+    return render_documents(inputs, BundleContext())
 
 
 def test_children_can_be_read_back_as_they_were_made() -> None:
@@ -218,7 +219,7 @@ def test_errors_go_to_stderr_and_nothing_to_stdout(
 
 def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(document(replicas=-1)))
-    assert run(argparse.Namespace(filename=["-"])) == 1
+    assert run(["-"], BundleContext()) == 1
     assert "error: stdin, document 1: spec.replicas" in capsys.readouterr().err
 
 
@@ -229,7 +230,7 @@ def test_files_that_cannot_be_read_are_told_beside_all_other_errors(
     binary.write_bytes(b"\xff\xfe\x00")
     bad.write_text(document(replicas=-1))
     missing = tmp_path / "missing.yaml"
-    assert run(argparse.Namespace(filename=[str(missing), str(binary), str(bad)])) == 1
+    assert run([str(missing), str(binary), str(bad)], BundleContext()) == 1
     err = capsys.readouterr().err
     assert f"{missing}: cannot be read: No such file or directory" in err
     assert f"{binary}: is no UTF-8 text" in err
@@ -324,3 +325,32 @@ def test_output_is_utf_8_whatever_the_locale(tmp_path: Path) -> None:
         check=True,
     )
     assert "приве́т" in done.stdout.decode("utf-8")
+
+
+def engine_images(text: str) -> set[str]:
+    deployments = [each for each in yaml.safe_load_all(text) if each["kind"] == "Deployment"]
+    pods = [each["spec"]["template"]["spec"] for each in deployments]
+    return {container["image"] for pod in pods for container in pod["containers"]}
+
+
+def test_images_of_the_worker_are_those_that_the_operator_is_told_to_take(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["render", "-f", str(ROOT / "docs" / "samples" / "nvidia-jax.yaml")]
+    monkeypatch.setenv("TIERWRIGHT_WORKER_REPOSITORY", "registry.example.com/variable/worker")
+    monkeypatch.setenv("TIERWRIGHT_RESYNC_SECONDS", "never")
+    assert main(arguments) == 0
+    (of_the_variable,) = engine_images(capsys.readouterr().out)
+    assert of_the_variable.startswith("registry.example.com/variable/worker:")
+    assert main([*arguments, "--worker-repository", "registry.example.com/flag/worker"]) == 0
+    (of_the_flag,) = engine_images(capsys.readouterr().out)
+    assert of_the_flag.startswith("registry.example.com/flag/worker:")
+
+
+def test_a_repository_that_is_none_is_said_before_anything_is_rendered(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["render", "-f", "-", "--worker-repository", "worker:latest@x"]) == 2
+    told = capsys.readouterr()
+    assert not told.out
+    assert "--worker-repository='worker:latest@x'" in told.err
