@@ -4,6 +4,7 @@ __main__.py         the command: which parts, in which order, where the results 
 parts.py            what each part measures, and the figures that it gives
 environments.py     installs the other engines, each into an environment of its own outside the repository
 kernels.py          builds the worker's kernels where they are missing
+prepare.py          does beforehand what takes long and is not measured
 servers.py          starts an engine's server and ends it again
 llamacpp_server.py  llama.cpp's server; runs in its own environment
 fresh_prompts.py    prompts that no engine has seen before

@@ -15,6 +15,7 @@ from bench.worker.kernels import ensure_kernels
 from bench.worker.machine import commit, machine_facts, watched
 from bench.worker.page import PAGE, summary, write_page
 from bench.worker.parts import MEASURES, Setup, UnavailableError, own_environment
+from bench.worker.prepare import prepare
 from bench.worker.results import RESULTS, load_results, read_results, write_results
 from bench.worker.servers import ServerError
 
@@ -39,6 +40,10 @@ def main(arguments: list[str] | None = None) -> int:
     cache.mkdir(parents=True, exist_ok=True)
     own = ("--passes", str(options.passes), "--every", str(options.every))
     setup = Setup(options.model or packaged_model(), cache, options.rounds, options=own, say=say)
+    if options.prepare:
+        ensure_kernels(own_environment(), say)
+        prepare(setup)
+        return 0
     minutes = sum(_MINUTES[name] for name in left)
     say(f"parts: {', '.join(left) or 'none left'}; about {minutes} minutes on two idle cores")
     if set(left) - {"machine"}:
@@ -110,6 +115,11 @@ def _parser() -> argparse.ArgumentParser:
         type=_parts,
         default=tuple(MEASURES),
         help=f"of {', '.join(MEASURES)}, those that are wanted",
+    )
+    add(
+        "--prepare",
+        action="store_true",
+        help="measure nothing; install, build and compile all that is needed",
     )
     add("--resume", action="store_true", help="keep the parts that the results hold already")
     add("--passes", type=int, default=2, help="times that every prompt is asked of each gear")

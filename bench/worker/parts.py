@@ -23,6 +23,7 @@ from tierwright_worker.loading.model import hugging_face_folder
 from tierwright_worker.models.config import read_config
 
 ROOT = Path(__file__).resolve().parents[2]
+OWN_CONTEXT = 1024  # of `tierwright-worker bench`: it holds the longest prompt of the set and its answer
 Samples = dict[str, dict[str, list[float]]]
 """Measure -> engine -> tokens per second, one per round."""
 
@@ -53,7 +54,16 @@ def measure_own(setup: Setup) -> dict[str, Any]:
         UnavailableError: it failed; it has said why.
     """
     target = setup.cache / "own.json"
-    command = [sys.executable, "-m", "tierwright_worker", "bench", *_model_flags(setup), "--json", target]
+    command = [
+        sys.executable,
+        "-m",
+        "tierwright_worker",
+        "bench",
+        *model_flags(setup),
+        "--max-model-len",
+        OWN_CONTEXT,
+    ]
+    command += ["--json", target]
     process = subprocess.Popen(
         [*map(str, command), *setup.options], env=own_environment(), start_new_session=True
     )
@@ -182,7 +192,7 @@ def own_server(setup: Setup, *, slots: int) -> ServerSpec:
         "--host": "127.0.0.1",
         "--port": "{port}",
     }
-    command = words(sys.executable, "-m", "tierwright_worker", "serve", *_model_flags(setup), *pairs(flags))
+    command = words(sys.executable, "-m", "tierwright_worker", "serve", *model_flags(setup), *pairs(flags))
     return ServerSpec(f"tierwright-{slots}", command, own_environment(), patience=900)
 
 
@@ -214,17 +224,24 @@ def vllm_server(setup: Setup, folder: Path) -> ServerSpec:
 
 def llamacpp_server(setup: Setup) -> ServerSpec:
     """llama.cpp on all cores, with the weights of the same file in f32."""
-    target = setup.cache / f"{file_digest(setup.model)[:16]}-f32.gguf"
-    if not target.is_file():
-        setup.say(f"writing {target.name}")
-        write_f32(setup.model, target)
+    target = llamacpp_weights(setup)
     python = python_of(LLAMACPP, setup.cache, setup.say)
     script = Path(__file__).with_name("llamacpp_server.py")
     command = words(python, script, target, "{port}", 1, setup.context, os.cpu_count() or 1)
     return ServerSpec("llamacpp", command, {}, patience=300)
 
 
-def _model_flags(setup: Setup) -> Sequence[str]:
+def llamacpp_weights(setup: Setup) -> Path:
+    """The model's weights in f32 as a GGUF file; made when it is not there."""
+    target = setup.cache / f"{file_digest(setup.model)[:16]}-f32.gguf"
+    if not target.is_file():
+        setup.say(f"writing {target.name}")
+        write_f32(setup.model, target)
+    return target
+
+
+def model_flags(setup: Setup) -> Sequence[str]:
+    """Where the model and the caches are, as words of the worker's command line."""
     flags = {
         "--model": setup.model,
         "--weights-cache": setup.cache,
