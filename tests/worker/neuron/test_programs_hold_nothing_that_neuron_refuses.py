@@ -36,8 +36,9 @@ def in_numbers(weights: Layout, read: str, cache: str) -> list[Program]:
     """All programs of a small model in these number formats."""
     config = config_from_hf(RANDOM_MODELS["qwen2"], where="qwen2")
     shapes = plan_shapes(slots=2, max_context=256, draft_tokens=2)
-    formats = {"dtype": jnp.dtype(read), "kv_dtype": jnp.dtype(cache)}
-    return programs(config, shapes, **formats, page_tokens=64, layout=weights)
+    return programs(
+        config, shapes, dtype=jnp.dtype(read), kv_dtype=jnp.dtype(cache), page_tokens=64, layout=weights
+    )
 
 
 def test_keys_and_values_of_whole_numbers_are_clean() -> None:
