@@ -1,5 +1,8 @@
 """No program of any model holds an operation that Neuron refuses, and the lint knows each of those operations."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,6 +53,22 @@ def test_weights_of_whole_numbers_are_refused_there_and_so_by_the_command_line(t
     assert whys == {"products of integers are not supported"}
     with pytest.raises(SettingsError, match="--dtype int8 cannot be computed on neuron"):
         choose_platform("neuron", compile_cache=tmp_path, cores=1, dtype="int8")
+
+
+def test_a_model_over_two_devices_is_clean() -> None:
+    root = Path(__file__).resolve().parents[3]
+    path = f"{root / 'worker'}:{root}"
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.worker.neuron.lint_of_two_devices"],
+        env={**os.environ, "PYTHONPATH": path, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    count, *findings = done.stdout.splitlines()
+    assert int(count.split()[0]) >= 5
+    assert findings == []
 
 
 FLOATS = jax.ShapeDtypeStruct((4, 8), jnp.float32)
