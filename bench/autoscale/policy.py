@@ -46,6 +46,7 @@ class Tierwright:
         self._before: tuple[float, MetricsPage] | None = None
         self._started: dict[float, float] = {}
         self._ready = 0
+        self._told = [0.0, 0.0, 0.0, 0.0]
 
     def tick(self, seen: Snapshot) -> int | None:
         """Parse, difference, decide."""
@@ -58,6 +59,7 @@ class Tierwright:
                     self._before[1], page, seconds=at - self._before[0], age=1e9, objectives=self._objectives
                 )
                 pods = (sample,)
+                self._count(sample)
             self._before = (at, page)
         asked = {round(seen.now - age, 3) for age in seen.starting}
         gone = [age for at, age in self._started.items() if at not in asked]
@@ -69,6 +71,18 @@ class Tierwright:
         self.state = outcome.state
         self.log.append((seen.now, outcome.decision))
         return outcome.decision.replicas
+
+    @property
+    def told_misses(self) -> float:
+        """Share of requests that the tier would report as missed, over the whole run."""
+        first, first_missed, per_token, per_token_missed = self._told
+        return min(1.0, first_missed / max(1.0, first) + per_token_missed / max(1.0, per_token))
+
+    def _count(self, sample: PodSample) -> None:
+        for place, judged in ((0, sample.first_token), (2, sample.per_token)):
+            if judged is not None:
+                self._told[place] += judged.requests
+                self._told[place + 1] += judged.misses
 
 
 def _part(sample: PodSample, ready: int) -> PodSample:
