@@ -161,14 +161,16 @@ def _require_place() -> None:
 
 @contextmanager
 def _cluster(console: Console, keep: bool) -> Iterator[clusters.Cluster]:
-    with console.step("Start a Kubernetes with the pools fast and standard"):
-        running = clusters.up(NAME, nodes="real", progress=console.say, use_given=False, shared=False)
-        tools = Tools(running.kubectl, running.helm, running.kubeconfig, "default")
-        console.say(tools.kubectl("get", "nodes", "-L", "karpenter.sh/nodepool"))
+    running: clusters.Cluster | None = None
     try:
+        with console.step("Start a Kubernetes with the pools fast and standard"):
+            running = clusters.up(NAME, nodes="real", progress=console.say, use_given=False, shared=False)
+            tools = Tools(running.kubectl, running.helm, running.kubeconfig, "default")
+            console.say(tools.kubectl("get", "nodes", "-L", "karpenter.sh/nodepool"))
         yield running
     except BaseException:
-        clusters.down(NAME)
+        if running is not None:  # else it is another's, or `up` has removed what there was of it
+            clusters.down(NAME)
         raise
     if not keep:
         with console.step("Clean up"):
