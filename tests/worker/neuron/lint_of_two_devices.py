@@ -1,5 +1,7 @@
 """Prints what Neuron would refuse of a model that is cut over two devices; a process of its own, since JAX counts devices once."""
 
+import sys
+
 import jax.numpy as jnp
 
 from dev.worker.models import RANDOM_MODELS
@@ -13,4 +15,4 @@ if __name__ == "__main__":
     shapes = plan_shapes(slots=2, max_context=256, draft_tokens=2)
     bfloat16 = jnp.dtype("bfloat16")
     every = programs(config, shapes, dtype=bfloat16, kv_dtype=bfloat16, page_tokens=64, devices=2)
-    print(f"{len(every)} programs", *lint(every), sep="\n")
+    sys.stdout.write("\n".join([f"{len(every)} programs", *map(str, lint(every))]))
