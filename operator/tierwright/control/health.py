@@ -7,8 +7,6 @@ OVERDUE_RESYNC: Final = 120.0
 """Seconds beyond the interval: a resync's requests are all bounded, so a later one means that the loop is stuck."""
 OVERDUE_KEY: Final = 600.0
 """Seconds by which a tier may be late in the queue: more than several reconciles at their time limit."""
-
-
 FAILED_RESYNCS: Final = 2
 """One may fail by chance; after two in a row nobody should believe that tiers are kept."""
 
