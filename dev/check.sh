@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 step() { printf '== %s\n' "$1"; }
 step format; ruff format --check -q .
 step lint; ruff check -q .
-step types; python -m dev.watch types mypy --no-error-summary operator/tierwright dev tests
+step types; python -m dev.watch types mypy --no-error-summary operator/tierwright dev tests bench/autoscale
 step imports
 PYTHONPATH=operator python -m dev.watch imports lint-imports
 # The worker's contracts need nothing of its own environment, which takes minutes to make; its types and tests do.
