@@ -13,6 +13,9 @@ from dev.cluster.machine.system_path import environment
 from dev.cluster.progress import following
 
 _FIXED_FOLDER = "/var/lib/containers"
+# buildah copies itself into sealed memory; the kernel refuses the seal now and then while it holds a page (runc issue 2059).
+_PASSING = "sealing memfd copy: Device or resource busy"
+_TRIES = 4
 
 
 class BuildError(RuntimeError):
@@ -125,7 +128,20 @@ def _environment() -> dict[str, str]:
 
 def _run(argv: Sequence[str], log: Path, what: str) -> None:
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("w") as output, following(what, log, "STEP "):
+    with following(what, log, "STEP "):
+        for _ in range(_TRIES):
+            code, said = _once(argv, log)
+            if not code:
+                return
+            if _PASSING not in said:
+                break
+    tail = "\n".join(said.splitlines()[-25:])
+    raise BuildError(f"{what} failed (buildah exit code {code}); the end of {log}:\n{tail}")
+
+
+def _once(argv: Sequence[str], log: Path) -> tuple[int, str]:
+    """The exit code of one run, and all it said."""
+    with log.open("w") as output:
         done = subprocess.run(
             _command(argv),
             stdin=subprocess.DEVNULL,
@@ -134,6 +150,4 @@ def _run(argv: Sequence[str], log: Path, what: str) -> None:
             env=_environment(),
             check=False,
         )
-    if done.returncode:
-        tail = "\n".join(log.read_text(errors="replace").splitlines()[-25:])
-        raise BuildError(f"{what} failed (buildah exit code {done.returncode}); the end of {log}:\n{tail}")
+    return done.returncode, log.read_text(errors="replace") if done.returncode else ""
