@@ -8,7 +8,7 @@ from dev.cluster.images.image import Image, build_image
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 MODEL_IMAGE: Final = "localhost/tierwright/worker-smollm2:dev"
-MODEL: Final = "huggingfacetb/smollm2-135m-instruct"
+MODEL: Final = "smollm2-135m-instruct"
 
 
 def build_model_image(progress: Callable[[str], None] = print) -> Image:
