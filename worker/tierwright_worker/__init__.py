@@ -2,13 +2,14 @@
 
 Layers, top to bottom; a layer imports those below it and nothing above (import-linter holds this in worker/pyproject.toml):
 
-    cli         what a person or a pod calls: serve, compile
+    cli         what a person or a pod calls: serve, compile, fetch, bench
     server      HTTP: requests in, events out; knows no array
     neuron      what a Neuron device refuses, read off the lowered program
     engine      loop.py     one iteration: ask the policies, run the device, hand out tokens
                 executor.py owns weights, slot cache and executables; the only file that runs the device
                 policies/   pure decisions over engine/interface.py: scheduling, drafting, acceptance, sampling, prompt cache
     loading     a path to a model in memory; GGUF files are converted once
+    sources     hubs, buckets and folders to a folder on a volume: resumed, checked, whole or not at all
     tokenizer   text to ids and back; chat templates in a sandbox
     weights     folders and GGUF files to one pytree of host arrays
     models      configuration and forward pass of Llama-class decoders
