@@ -62,6 +62,14 @@ def tables(results: Results) -> list[str]:
     lines = [_machine(results), ""]
     if results.figures:
         lines += _markdown(["figure", "measured", "target", "", "what it is"], figure_rows(results))
+    missing = [key for key in ALL_TARGETS if key not in results.figures]
+    if missing:
+        lines += ["", f"Without a figure so far: {', '.join(missing)}."]
+    if results.busy:
+        lines += [
+            "",
+            "Figures of a busy machine are an impression: others used the processors meanwhile, see below.",
+        ]
     lines += _roofline(results)
     own = results.parts.get("own", {}).get("measured", {})
     lines += _settings(results.parts.get("own", {}).get("settings", {}))
