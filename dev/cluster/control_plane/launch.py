@@ -33,8 +33,8 @@ def start_control_plane(
     """Start etcd, kube-apiserver, kube-controller-manager and kube-scheduler below an empty `run_dir`.
 
     `address` is what the API server listens on and advertises; a node silent for `node_grace_s` counts as lost.
-    Returns once it is ready and the namespace `default` has its service account. Raises ComponentError with the end of a program's log when one dies or the deadline
-    of 120 s passes; whoever calls cleans up then.
+    Returns once it is ready and the namespace `default` has its service account. Raises ComponentError with the end
+    of a program's log when one dies or the deadline of 120 s passes; whoever calls cleans up then.
     """
     authority = create_authority(run_dir / "pki", f"tierwright-{name}")
     service_ip = str(IPv4Network(service_cidr)[1])
