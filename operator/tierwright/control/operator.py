@@ -120,6 +120,7 @@ class Operator:
             self.store,
             self.queue.add,
             lambda refresh: client.connection(refresh=refresh),
+            on_listed=self._resync.watch_listed,
             namespaces=settings.namespaces,
         )
         self._primed = asyncio.Event()

@@ -27,6 +27,10 @@ PAGE: Final = 200
 SPREAD_SHARE: Final = 0.1
 MAX_SPREAD: Final = 30.0
 """A resync hands its tiers to the queue over this share of its interval, and this many seconds at most."""
+LISTED: Final = 3.0
+"""Seconds from a watch's list to the comparison: by then the other watches, which often fail together, have theirs."""
+LISTED_AGAIN: Final = 20.0
+"""Seconds until such a comparison that failed is tried again."""
 
 
 class CrdMissingError(Exception):
@@ -64,6 +68,11 @@ class Resync:
         self.last_attempt = clock()
         self.failed_in_a_row = 0
         self.last_error = ""
+        self._listed = asyncio.Event()
+
+    def watch_listed(self) -> None:
+        """A watch began with a list: what was deleted before, and after the store knew it, will never be told."""
+        self._listed.set()
 
     async def compare(self) -> set[TierKey]:
         """Makes the store equal to the cluster; returns the tiers for which that changed anything.
@@ -126,12 +135,34 @@ class Resync:
         return {(tier["metadata"]["namespace"], tier["metadata"]["name"]) for tier in self._store.tiers()}
 
     async def run(self) -> None:
-        """Resync every interval until cancelled."""
+        """Resync every interval, and compare after each list of a watch, until cancelled."""
         # The store was primed just now, maybe hours after the process began: it waits as long as there is no CRD.
         self.last_attempt = self._clock()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._each_interval(), name="resync each interval")
+            group.create_task(self._after_lists(), name="compare after lists")
+
+    async def _each_interval(self) -> None:
         while True:
             await asyncio.sleep(self._interval)
             await self.once()
+
+    async def _after_lists(self) -> None:
+        """Finds what was deleted while no watch told; only tiers for which that changes anything are looked at."""
+        while True:
+            await self._listed.wait()
+            await asyncio.sleep(LISTED)
+            self._listed.clear()
+            try:
+                self._queue.add(await self.compare())
+            except CrdMissingError:
+                self._on_crd_missing()
+            except KubeError as error:
+                log.warning(
+                    "comparing after a watch began anew failed, in %g s again: %s", LISTED_AGAIN, error
+                )
+                await asyncio.sleep(LISTED_AGAIN)
+                self._listed.set()
 
     def overdue(self) -> float:
         """Seconds since the last resync ended, well or not, beyond the interval; at most 0 when all is well."""

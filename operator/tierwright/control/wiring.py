@@ -107,13 +107,15 @@ class Watches:
         on_news: Callable[[set[TierKey]], None],
         identity: Callable[[bool], Coroutine[Any, Any, Identity]],
         *,
+        on_listed: Callable[[], None],
         namespaces: Sequence[str],
         watched: Sequence[Watched] = WATCHED,
     ) -> None:
-        """``namespaces`` empty means all of them."""
+        """``on_listed`` is told when a watch lists; ``namespaces`` empty means all of them."""
         self._store = store
         self._on_news = on_news
         self._identity = identity
+        self._on_listed = on_listed
         self._namespaces = tuple(namespaces)
         self._watched = watched
         self.running = False
@@ -238,7 +240,13 @@ class Watches:
         )
 
     def take(self, kind: ResourceKind, event_type: str | None, obj: Object) -> None:
-        """Puts one event into the store and marks the tiers that it matters to; runs in our loop."""
+        """Puts one event into the store and marks the tiers that it matters to; runs in our loop.
+
+        An object without an event type was listed. kopf lists at the start, and again without a word when the server
+        does not remember where a watch was, as after its restart; what was deleted meanwhile is in no event.
+        """
+        if event_type is None:
+            self._on_listed()
         keys = self._store.delete(kind, obj) if event_type == "DELETED" else self._store.put(kind, obj)
         if keys:
             self._on_news(keys)
