@@ -70,7 +70,7 @@ def test_the_page_keeps_what_is_written_by_hand(tmp_path: Path) -> None:
     assert first.endswith("After\n")
     assert "old" not in first
     assert "| edit_speedup | 2.25 | at least 2.00 | met |" in first
-    assert "| batch1_over_vllm | 1.10 (busy machine) | at least 1.30 | missed |" in first
+    assert "| batch1_over_vllm | 1.10 (busy machine) | at least 1.30 | open |" in first
     assert "Without a figure so far: copy_speedup, tokens_per_step" in first
     assert "are an impression" in first
     assert "| vllm | batch1 | 5.0 (4.0) | 2.5 (2.0) | 2.00 | 2.00 |" in first
