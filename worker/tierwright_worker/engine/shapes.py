@@ -17,8 +17,9 @@ def plan_shapes(
     draft_tokens: int,
     length_buckets: Sequence[int] = (),
     prefill_buckets: Sequence[int] = (),
+    growth: int = 2,
 ) -> Shapes:
-    """The shapes of an engine; empty bucket lists mean: doubling from 256 up to the context, and 64, 256.
+    """The shapes of an engine; empty bucket lists mean: from 256 up to the context by `growth`, and 64, 256.
 
     Raises:
         SettingsError: a number out of range, or buckets that do not fit the context or the blocks of attention.
@@ -28,7 +29,7 @@ def plan_shapes(
             f"slots ({slots}) and context ({max_context}) must be at least 1, draft tokens ({draft_tokens}) at least 0"
         )
     longest = -(-max_context // BLOCK) * BLOCK
-    lengths = tuple(sorted(set(length_buckets))) or _doubling(longest)
+    lengths = tuple(sorted(set(length_buckets))) or _growing(longest, growth)
     bad = [length for length in lengths if length % BLOCK or not 0 < length <= longest]
     if bad:
         raise SettingsError(
@@ -50,12 +51,12 @@ def plan_shapes(
     )
 
 
-def _doubling(longest: int) -> tuple[int, ...]:
+def _growing(longest: int, growth: int) -> tuple[int, ...]:
     lengths = [longest]
     length = _FIRST_LENGTH
     while length < longest:
         lengths.append(length)
-        length *= 2
+        length *= growth
     return tuple(sorted(lengths))
 
 

@@ -1,6 +1,8 @@
 // See pool.h.
 #include "pool.h"
 
+#include <system_error>
+
 #if defined(__linux__)
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -52,7 +54,11 @@ void Pool::resize(int threads) {
   helpers_.clear();
   stopping_ = false;
   const uint32_t seen = epoch_.load();
-  for (int index = 1; index < threads; ++index) helpers_.emplace_back([this, seen] { help(seen); });
+  try {
+    for (int index = 1; index < threads; ++index) helpers_.emplace_back([this, seen] { help(seen); });
+  } catch (const std::system_error&) {
+    // The system gives no more threads: those that are there do the work.
+  }
 }
 
 void Pool::run(int64_t pieces, Piece piece, void* job) {
