@@ -13,7 +13,9 @@ from tierwright.control.pod_samples import LatencyObjectives
 
 RUN = Run(A100_8B, initial=2, cold_start=60.0)
 RAMP = [
-    Request(at=at / 10, prompt=2000, output=100) for at in range(100, 9000) if at % (1 if at > 4500 else 4) == 0
+    Request(at=at / 10, prompt=2000, output=100)
+    for at in range(100, 9000)
+    if at % (1 if at > 4500 else 4) == 0
 ]
 
 
