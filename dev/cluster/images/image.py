@@ -31,6 +31,7 @@ _PIP_CONFIG = "/etc/pip.conf"
 # Settings of the host's pip that mean the same inside a build; folders and caches of the host do not.
 _PIP_SETTINGS = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout", "retries")
 _PIP_LINE = re.compile(r"^(?:global|install|site|user|:env:)\.([a-z-]+)='(.*)'$")
+_ARCHIVES_KEPT = 2
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ def build_image(
     stem = buildah.file_stem(reference)
     archive = paths.cache_dir() / "images" / f"{stem}-{digest}.tar"
     if archive.exists():
+        paths.mark_used(archive)
         progress(f"image {name} is up to date")
         return Image(reference, archive)
     progress(f"building image {name}")
@@ -74,10 +76,16 @@ def build_image(
         mounts = _build_mounts(Path(folder))
         buildah.build(context, dockerfile, reference, log, [*options, *mounts])
         buildah.export(reference, archive, log.with_suffix(".export.log"))
-    for old in archive.parent.glob(f"{stem}-*.tar"):
-        if old != archive and re.fullmatch(rf"{re.escape(stem)}-[0-9a-f]{{12}}\.tar", old.name):
-            old.unlink()
+    _remove_old_archives(archive.parent, stem)
     return Image(reference, archive)
+
+
+def _remove_old_archives(folder: Path, stem: str) -> None:
+    """Keep the archives of the image that were used last, so that two working trees do not take each other's away."""
+    named = re.compile(rf"{re.escape(stem)}-[0-9a-f]{{12}}\.tar")
+    archives = [path for path in folder.glob(f"{stem}-*.tar") if named.fullmatch(path.name)]
+    for old in sorted(archives, key=lambda path: -path.stat().st_mtime)[_ARCHIVES_KEPT:]:
+        old.unlink()
 
 
 def load_image(image: Image, run_dir: Path, only: Sequence[str] | None = None) -> None:

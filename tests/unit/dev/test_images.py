@@ -1,8 +1,11 @@
 """Names and pip settings of image builds."""
 
+import os
+from pathlib import Path
+
 import pytest
 
-from dev.cluster.images.image import full_reference, pip_config
+from dev.cluster.images.image import _remove_old_archives, full_reference, pip_config
 
 
 @pytest.mark.parametrize(
@@ -45,3 +48,13 @@ def test_settings_of_the_hosts_pip_that_mean_the_same_in_a_build_are_taken() -> 
 
 def test_without_a_bundle_of_the_host_pip_uses_its_own_certificates() -> None:
     assert pip_config("", None) == "[global]\n"
+
+
+def test_archive_that_another_working_tree_just_used_stays(tmp_path: Path) -> None:
+    archives = [tmp_path / f"docker.io_x_dev-{number:012x}.tar" for number in range(4)]
+    neighbour = tmp_path / "docker.io_x_dev-other_dev-000000000000.tar"
+    for age, path in enumerate([*archives, neighbour]):
+        path.write_text("image")
+        os.utime(path, (1_000_000 - age, 1_000_000 - age))
+    _remove_old_archives(tmp_path, "docker.io_x_dev")
+    assert sorted(tmp_path.iterdir()) == sorted([*archives[:2], neighbour])
