@@ -35,7 +35,7 @@ class ScalingSpec(ApiModel):
     """Who sets the number of replicas, and within which bounds."""
 
     mode: Literal["Auto", "Recommend", "Manual"] = "Manual"
-    """Auto: the operator. Recommend: as Manual, and a recommendation is published. Manual: spec.replicas."""
+    """Who sets the replicas. Auto: the operator. Manual: spec.replicas. Recommend: as Manual; its recommendation is not published yet."""
     min_replicas: Annotated[int, Field(ge=0, le=1000)] | None = None
     """Fewest replicas; default 1 in mode Auto, no bound in the others."""
     max_replicas: Annotated[int, Field(ge=1, le=1000)] | None = None

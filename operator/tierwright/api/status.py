@@ -89,7 +89,7 @@ class TierStatus(ApiModel):
     desired_replicas: Annotated[int, Field(ge=0)] | None = None
     """Replicas that the workload is asked for."""
     recommended_replicas: Annotated[int, Field(ge=0)] | None = None
-    """Replicas that the objectives call for."""
+    """Replicas that the objectives call for. Not set yet: for the autoscaler."""
     ready: Annotated[str, Field(max_length=16)] | None = None
     """Ready over desired replicas, such as 2/3; for the printed table."""
     node_pool: Annotated[str, Field(max_length=512)] | None = None
@@ -103,7 +103,7 @@ class TierStatus(ApiModel):
     startup: StartupStatus | None = None
     """Where the time went in the last start."""
     latency: LatencyStatus | None = None
-    """Latency that users got."""
+    """Latency that users got. Not set yet: for the autoscaler."""
     warnings: (
         Annotated[list[Annotated[str, Field(max_length=1024)]], Field(max_length=32), Atomic()] | None
     ) = None
