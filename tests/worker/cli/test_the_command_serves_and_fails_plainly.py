@@ -119,7 +119,8 @@ def test_a_model_that_cannot_be_served_is_one_line_and_its_exit_status(tmp_path:
         (("--model", folder), 67, "holds no tokenizer.json"),
     ]
     for arguments, exit_status, says in cases:
-        with worker("compile", *arguments, "--weights-cache", tmp_path) as process:
+        caches = ("--weights-cache", tmp_path, "--compile-cache", tmp_path)
+        with worker("compile", *arguments, *caches) as process:
             _, errors = process.communicate(timeout=120)
             assert process.returncode == exit_status
             assert errors.splitlines()[-1].startswith("tierwright-worker: ")
