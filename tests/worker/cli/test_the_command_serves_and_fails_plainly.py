@@ -115,12 +115,11 @@ def test_a_model_that_cannot_be_served_is_one_line_and_its_exit_status(tmp_path:
     folder.mkdir()
     random_model("llama", folder)
     cases = [
-        (("--model", tmp_path / "nothing"), 67, "neither a folder nor a .gguf file"),
-        (("--model", folder), 67, "holds no tokenizer.json"),
+        (("compile", "--model", tmp_path / "nothing"), 67, "neither a folder nor a .gguf file"),
+        (("serve", "--port", "0", "--model", folder), 67, "holds no tokenizer.json"),
     ]
     for arguments, exit_status, says in cases:
-        caches = ("--weights-cache", tmp_path, "--compile-cache", tmp_path)
-        with worker("compile", *arguments, *caches) as process:
+        with worker(*arguments, "--weights-cache", tmp_path, "--compile-cache", tmp_path) as process:
             _, errors = process.communicate(timeout=120)
             assert process.returncode == exit_status
             assert errors.splitlines()[-1].startswith("tierwright-worker: ")
