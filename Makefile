@@ -14,7 +14,7 @@ help:  ## show the targets
 
 venv: .venv/.stamp  ## make the virtual environment from the hash-locked requirements
 
-check: .venv/.stamp  ## format, lint, types, import contracts, file length, unit tests; under a minute
+check: .venv/.stamp  ## format, lint, types, import contracts, file length, unit tests; about a minute and a half
 	@$(RUN) bash dev/check.sh
 
 fix: .venv/.stamp  ## format the code and mend what the linter can
@@ -34,6 +34,7 @@ test-e2e: .venv/.stamp  ## the part of the tests that needs real nodes
 
 bench-worker:  ## the JAX worker against itself, vLLM and llama.cpp, about half an hour; ARGS="--only own --passes 1", ARGS=--help
 	@[ -e .venv-worker/.stamp ] || bash dev/worker_venv.sh
+	@bash dev/worker_venv.sh command
 	@PYTHONPATH=worker:. .venv-worker/bin/python -m bench.worker $(ARGS)
 
 demo: .venv/.stamp  ## build the images, start a cluster, serve one model at two speeds; KEEP=1 leaves it running, CLUSTER=given uses yours
@@ -45,7 +46,7 @@ generate: .venv/.stamp  ## regenerate the CRD, the install manifest and the refe
 verify: .venv/.stamp  ## fail when a generated file differs from its source
 	@$(RUN) $(PY) -m dev.generate --check
 
-cluster-up: .venv/.stamp  ## start the development cluster; NODES=real|kwok|none
+cluster-up: .venv/.stamp  ## start the development cluster; NODES=kwok (pods are played, nothing runs in them; the default), real or none
 	@$(RUN) $(PY) -m dev.cluster up $(if $(NODES),--nodes $(NODES))
 
 cluster-down: .venv/.stamp  ## stop it and leave nothing behind

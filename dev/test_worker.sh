@@ -5,9 +5,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=.venv-worker/bin
 [ .venv-worker/.stamp -nt requirements/worker-test.txt ] && [ .venv-worker/.stamp -nt requirements/worker-model.txt ] || bash dev/worker_venv.sh
+bash dev/worker_venv.sh command
 kernels=worker/tierwright_worker/native
 if command -v "${CXX:-g++}" >/dev/null && [ -n "$(find "$kernels" -name '*.cpp' -newer "$kernels/_kernels.so" 2>/dev/null || echo none)" ]; then
-  PYTHONPATH=worker "$bin/python" -m tierwright_worker.native.build
+  bash dev/worker_venv.sh kernels
 fi
 step() { printf '== %s\n' "$1"; }
 step format; "$bin/ruff" format --check -q worker tests/worker dev/worker bench/worker

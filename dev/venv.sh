@@ -17,7 +17,7 @@ if ! "$python" -c 'import venv, ensurepip' 2>/dev/null; then
 fi
 echo "== virtual environment: $("$python" -V 2>&1), requirements/dev.txt"
 [ -x .venv/bin/python ] || "$python" -m venv .venv
-watched() { .venv/bin/python -m dev.watch "$@"; }
+watched() { .venv/bin/python -m dev.watch --pip "$@"; }
 pip=(.venv/bin/python -m pip install --disable-pip-version-check --progress-bar off)
 watched 'virtual environment' "${pip[@]}" --require-hashes -r requirements/dev.txt
 watched 'virtual environment' "${pip[@]}" --no-deps --no-build-isolation --editable .

@@ -63,18 +63,21 @@ class Progress:
             self._stream.flush()
 
 
-def following(what: str, log: Path, prefix: str = "") -> Progress:
-    """Progress that shows `what` and the last line of a growing log that begins with `prefix`."""
+def following(what: str, log: Path, prefix: str = "", among: tuple[str, ...] = ()) -> Progress:
+    """Progress that shows `what` and the last line of a growing log that begins with `prefix`, and a word of `among`."""
 
     def text() -> str:
-        last = last_line(log, prefix)
+        last = last_line(log, prefix, among)
         return f"{what}: {last}" if last else what
 
     return Progress(text)
 
 
-def last_line(log: Path, prefix: str = "") -> str:
-    """The last line near the end of a file that begins with `prefix`, without it; empty when there is none."""
+def last_line(log: Path, prefix: str = "", among: tuple[str, ...] = ()) -> str:
+    """The last line near the end of a file that begins with `prefix`, without it; empty when there is none.
+
+    With `among`, only lines count whose first word, whatever they are indented, is one of these.
+    """
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
@@ -82,6 +85,8 @@ def last_line(log: Path, prefix: str = "") -> str:
     except OSError:
         return ""
     found = [line.strip() for line in lines if line.strip() and line.startswith(prefix)]
+    if among:
+        found = [line for line in found if line.split(maxsplit=1)[0] in among]
     return found[-1].removeprefix(prefix).strip()[:_LONGEST_LAST] if found else ""
 
 

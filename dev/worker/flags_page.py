@@ -84,6 +84,8 @@ def _kind(of: Any) -> str:
 def _default(value: Any) -> str:
     if value is None or value in ([], (), ""):
         return "-"
+    if isinstance(value, list | tuple):  # as it is written on the command line
+        value = ",".join(map(str, value))
     return f"`{value}`"
 
 

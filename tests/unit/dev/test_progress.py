@@ -48,6 +48,25 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_of_pips_lines_those_are_shown_that_say_what_it_fetches_and_installs(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(
+        "Collecting kopf\n  Downloading kopf.whl (1 MB)\nInstalling collected packages: setuptools, kopf\n"
+        "  Attempting uninstall: setuptools\n      Successfully uninstalled setuptools-65.5.0\n"
+    )
+    works = ("Collecting", "Downloading", "Installing")
+    assert progress.last_line(log, among=works) == "Installing collected packages: setuptools, kopf"
+    log.write_text("Collecting kopf\n  Downloading kopf.whl (1 MB)\n\nWARNING: slow\n")
+    assert progress.last_line(log, among=works) == "Downloading kopf.whl (1 MB)"
+    log.write_text("Successfully uninstalled setuptools-65.5.0\n")
+    assert progress.last_line(log, among=works) == ""
+
+
+def test_pips_option_is_not_the_title() -> None:
+    assert watch.main(["--pip", "step", sys.executable, "-c", ""]) == 0
+    assert watch.main(["--pip", "step"]) == 2
+
+
 def test_a_command_that_succeeds_says_nothing_in_a_log() -> None:
     done = run("print('collecting')")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -12,27 +12,26 @@ from tests.worker.tiny_folder import write_tiny_folder
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "how-to" / "bring-your-own-model.md"
+MAKES = "bash dev/worker_venv.sh"
+"""Run only for what it adds to the environment that this test runs in already: the command."""
 
 
 def test_the_commands_end_with_an_answer(tmp_path: Path) -> None:
     source = tmp_path / "source"
     write_tiny_folder(source)
-    command = tmp_path / "bin" / "tierwright-worker"
-    command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m tierwright_worker "$@"\n')
-    command.chmod(0o755)
+    (tmp_path / ".venv-worker").symlink_to(Path(sys.executable).parents[1])
     script = "\n".join(re.findall(r"```sh\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL))
+    script, changed = re.subn(
+        rf"^{MAKES}$", f"bash {ROOT}/dev/worker_venv.sh command", script, flags=re.MULTILINE
+    )
+    assert changed == 1
     for name, value in {"SOURCE": f"file://{source}", "PORT": str(free_port())}.items():
         script, changed = re.subn(rf"^{name}=\S+", f"{name}={value}", script, flags=re.MULTILINE)
         assert changed == 1
     done = subprocess.run(
         ["bash", "-em", "-c", script],
         cwd=tmp_path,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(ROOT / "worker"),
-            "PATH": f"{command.parent}:{os.environ['PATH']}",
-        },
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
         capture_output=True,
         text=True,
         timeout=500,
