@@ -207,7 +207,9 @@ REASONS: Final[Mapping[Reason, ReasonInfo]] = {
     ),
     Reason.IMAGE_PULL_FAILED: ReasonInfo(
         "A node cannot pull a container's image.",
-        "Check the name in `spec.engine.image`, `spec.pod.imagePullSecrets`, and whether the node reaches the registry.",
+        "Check the name in `spec.engine.image`, `spec.pod.imagePullSecrets`, and whether the node reaches the registry. "
+        "The JAX worker's image is not published: build and push it, and install with "
+        "`--set worker.image.repository=registry.example.com/you/worker`.",
     ),
     Reason.SECRET_MISSING: ReasonInfo(
         "A Secret that the spec refers to, or its key, is not in the namespace.",
