@@ -210,7 +210,7 @@ def _parser() -> argparse.ArgumentParser:
         "--nodes",
         choices=("kwok", "real", "none"),
         default="kwok",
-        help="kwok: played, without processes (default); real: kubelet and containerd, needs root on Linux; or none",
+        help="kwok: pods are played, nothing runs in them (default); real: kubelet and containerd, needs root on Linux; or none",
     )
     add("down", _down, "stop a cluster and remove all it left, also after a crash")
     add("status", _status, "what runs, and where; exit status 1 when the cluster is not whole")

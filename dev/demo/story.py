@@ -17,6 +17,7 @@ from dev.demo.model_image import MODEL, MODEL_IMAGE, build_model_image
 
 TIERS: Final = Path(__file__).with_name("tiers")
 NAME: Final = "demo"
+_ENVIRONMENT: Final = f'eval "$(.venv/bin/python -m dev.cluster env --name {NAME})"'
 SYSTEM: Final = "tierwright-system"
 SPEEDS: Final = ("fast", "standard")
 PORT: Final = 8000
@@ -71,7 +72,7 @@ def run(console: Console, keep: bool, picture: Path | None) -> None:
         if picture:
             picture.write_text(shown, encoding="utf-8")
         if keep:
-            _say_how_to_look_around(console, running.kubeconfig)
+            _say_how_to_look_around(console)
     console.end("The demo kept its cluster." if keep else "The demo is over; nothing is left but the caches.")
 
 
@@ -151,10 +152,10 @@ def _wait_until_ready(tools: Tools) -> None:
 def _require_place() -> None:
     """Before anything is built: the cluster `demo` is not there yet, and no other one with real nodes either."""
     with suppress(LookupError):
-        running = clusters.attach(NAME)
+        clusters.attach(NAME)
         raise CommandError(
-            f"cluster {NAME} runs already (`make demo KEEP=1` leaves it). Look around with KUBECONFIG="
-            f"{running.kubeconfig}, or end it with: .venv/bin/python -m dev.cluster down --name {NAME}"
+            f"cluster {NAME} runs already (`make demo KEEP=1` leaves it). Look around with: {_ENVIRONMENT}\n"
+            f"or end it with: .venv/bin/python -m dev.cluster down --name {NAME}"
         )
     slot.require_free(own=paths.run_dir(NAME))
 
@@ -252,8 +253,8 @@ def _delete_service(console: Console, tools: Tools) -> None:
     console.say(tools.kubectl("get", "service", name))
 
 
-def _say_how_to_look_around(console: Console, kubeconfig: Path) -> None:
-    console.say(f"export KUBECONFIG={kubeconfig}")
+def _say_how_to_look_around(console: Console) -> None:
+    console.say(f"{_ENVIRONMENT}     # KUBECONFIG, and kubectl and helm on the PATH")
     console.say(f"kubectl -n {NAME} get itier -o wide")
     console.say(f"kubectl -n {NAME} describe itier smollm2-fast")
     console.say(f"kubectl -n {NAME} scale itier smollm2-standard --replicas=2")
