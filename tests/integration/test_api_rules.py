@@ -25,7 +25,7 @@ pytestmark = pytest.mark.integration
 
 CRD = Path(__file__).resolve().parents[2] / "crds" / "tierwright.dev_inferencetiers.yaml"
 Verdict = set[tuple[str, str]]
-OF_RULES = frozenset(rule.message for rule in RULES)
+OF_RULES = tuple(rule.message for rule in RULES)
 PROPERTY = settings(
     max_examples=150,
     deadline=None,
@@ -166,7 +166,7 @@ def test_models_and_server_agree_on_changes(server: Server, pair: tuple[Spec, Sp
 
 def assert_agree(from_models: Verdict, from_server: Verdict) -> None:
     """Where the form is wrong the server asks no rules, so there only the verdict is compared."""
-    if all(words in OF_RULES for _, words in from_models):
+    if all(words.startswith(OF_RULES) for _, words in from_models):
         assert_same(from_models, from_server)
     else:
         assert from_server, f"the models say {from_models}"

@@ -6,7 +6,7 @@ from typing import Any, Final
 import yaml
 
 from tierwright.api.rules import RULES
-from tierwright.api.rules.rule import AnyRule
+from tierwright.api.rules.rule import AnyRule, Rule
 from tierwright.api.schema import JsonSchema, structural_schema
 from tierwright.api.status import TierStatus
 from tierwright.api.tier import GROUP, KIND, PLURAL, VERSION, InferenceTier, TierSpec
@@ -34,21 +34,25 @@ PRINTER_COLUMNS: Final[tuple[Mapping[str, object], ...]] = (
         "jsonPath": '.status.conditions[?(@.type=="Ready")].reason',
         "description": "Why the tier is ready or not.",
     },
+    # The next three move to the plain table once the autoscaler fills them: three empty columns help nobody.
     {
         "name": "TTFT p95",
         "type": "string",
+        "priority": 1,
         "jsonPath": ".status.latency.timeToFirstTokenP95",
         "description": "95th percentile of the time to the first token.",
     },
     {
         "name": "TPOT p95",
         "type": "string",
+        "priority": 1,
         "jsonPath": ".status.latency.timePerOutputTokenP95",
         "description": "95th percentile of the time per output token.",
     },
     {
         "name": "Attained",
         "type": "string",
+        "priority": 1,
         "jsonPath": ".status.latency.attained",
         "description": "Share of requests that met all objectives.",
     },
@@ -153,9 +157,18 @@ def _node(spec: JsonSchema, at: str) -> JsonSchema:
 
 
 def _validation(rule: AnyRule) -> dict[str, str]:
+    figures = rule.figures if isinstance(rule, Rule) else None
+    with_figures = (
+        {}
+        if figures is None
+        else {
+            "messageExpression": f"'{rule.message} ({figures.template})'.format([{', '.join(figures.cel)}])"
+        }
+    )
     return {
         "rule": rule.cel,
         "message": rule.message,
+        **with_figures,
         "fieldPath": f".{rule.field}",
         "reason": rule.reason,
     }

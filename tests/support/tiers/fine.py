@@ -113,6 +113,7 @@ FINE: Final[tuple[Fine, ...]] = (
             },
         }
     ),
+    Fine({"hardware.resources": {"memory": "2Mi", "sharedMemory": "1Mi", "ephemeralStorage": "1Mi"}}),
     Fine({"cache.weights": {"size": "1Gi"}}),
     Fine(
         {"cache.weights": {"size": "1Gi", "accessMode": "ReadWriteOncePod", "sharing": "PerReplica"}} | AUTO

@@ -90,13 +90,21 @@ HARDWARE: Final[tuple[Case, ...]] = (
         "tolerationSeconds needs",
         {"hardware.tolerations": [{"key": "a", "effect": "NoSchedule", "tolerationSeconds": 3}]},
     ),
+    Case("spec.hardware.resources.cpu", "no pod runs on zero cpu", {"hardware.resources.cpu": 0}),
     *(
         Case(
             f"spec.hardware.resources.{name}",
-            f"no pod runs on zero {name}",
-            {f"hardware.resources.{name}": zero},
+            f"no pod runs on less than 1Mi of {name}; give the amount with its unit",
+            {f"hardware.resources.{name}": amount},
         )
-        for name, zero in (("cpu", 0), ("memory", "0Gi"), ("sharedMemory", "0"), ("ephemeralStorage", 0))
+        for name, amount in (
+            ("memory", "0Gi"),
+            ("memory", 4),
+            ("memory", 4096),
+            ("memory", "1023Ki"),
+            ("sharedMemory", "2"),
+            ("ephemeralStorage", 50),
+        )
     ),
     Case(
         "spec.hardware.resources.sharedMemory",

@@ -33,6 +33,14 @@ CACHE: Final[tuple[Case, ...]] = (
     ),
     Case("spec.cache.weights", "pvc:// and file:// sources", {"cache.weights": {"size": "1Gi"}}, "cpu"),
     *(
+        Case(
+            "spec.model.source",
+            "gs:// and oci:// sources are not supported yet",
+            {"model.source": source, "cache.weights": {"size": "1Gi"}},
+        )
+        for source in ("gs://bucket/m", "oci://registry/m")
+    ),
+    *(
         Case(f"spec.cache.{name}", "a retained volume keeps", after, before={f"cache.{name}": kept})
         for name in ("weights", "compile")
         for kept in [SHARED | {"sharing": "Shared", "reclaimPolicy": "Retain"}]

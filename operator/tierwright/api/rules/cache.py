@@ -4,7 +4,7 @@ from typing import Final
 
 from tierwright.api.cache import CompileCache, WeightsCache
 from tierwright.api.rules.rule import AnyRule, Rule, TransitionRule, quantity
-from tierwright.api.rules.sources import ANY_DOWNLOADED_CEL, any_downloaded
+from tierwright.api.rules.sources import ANY_MAY_FILL_CEL, any_may_fill
 from tierwright.api.scalars import quantity_value
 from tierwright.api.tier import TierSpec
 
@@ -158,9 +158,9 @@ RULES: Final[tuple[AnyRule, ...]] = (
     Rule[TierSpec](
         at="spec",
         field="cache.weights",
-        cel=f"!({_has_cel('weights')}) || {ANY_DOWNLOADED_CEL}",
+        cel=f"!({_has_cel('weights')}) || {ANY_MAY_FILL_CEL}",
         message="pvc:// and file:// sources are read where they lie, so nothing would fill the volume; remove weights",
-        holds=lambda spec: spec.cache.weights is None or any_downloaded(spec),
+        holds=lambda spec: spec.cache.weights is None or any_may_fill(spec),
     ),
     *(_stays_as_it_is(name) for name in _NAMES),
     *(_never_shrinks(name) for name in _NAMES),

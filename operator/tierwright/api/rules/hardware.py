@@ -13,7 +13,7 @@ from tierwright.api.hardware import (
     Toleration,
 )
 from tierwright.api.rules.keys import is_key, key_cel
-from tierwright.api.rules.rule import AnyRule, Rule, cel_list, quantity
+from tierwright.api.rules.rule import AnyRule, Figures, Rule, cel_list, quantity
 from tierwright.api.scalars import quantity_value
 from tierwright.api.tier import TierSpec
 
@@ -26,10 +26,9 @@ NEURON_CORE_GROUPS: Final = (1, 2, 4, 8, 12, 16, 24, 32, 64)
 _MIG: Final = "nvidia.com/mig-"
 _INTEGER: Final = r"^[0-9]{1,18}$"
 _CHIPS_CEL: Final = f"(!has(self.hardware.resourceName) || self.hardware.resourceName == '{NEURON_DEVICE}')"
-_RANKS_CEL: Final = (
-    "self.engine.tensorParallel * self.engine.pipelineParallel * self.engine.dataParallel == "
-    "self.hardware.count * self.hardware.hosts"
-)
+_PARTS_CEL: Final = "self.engine.tensorParallel * self.engine.pipelineParallel * self.engine.dataParallel"
+_DEVICES_CEL: Final = "self.hardware.count * self.hardware.hosts"
+_RANKS_CEL: Final = f"{_PARTS_CEL} == {_DEVICES_CEL}"
 
 
 def _ranks(spec: TierSpec) -> int:
@@ -113,19 +112,33 @@ def _label_keys(pool: NodePool) -> bool:
     return all(is_key(key) for key in pool.match_labels)
 
 
-def _positive(field: str) -> AnyRule:
-    names = {"sharedMemory": "shared_memory", "ephemeralStorage": "ephemeral_storage"}
+def _no_cpu_is_none(resources: HostResources) -> bool:
+    return resources.cpu is None or quantity_value(resources.cpu) > 0
+
+
+def _at_least_a_mebibyte(field: str, attribute: str) -> AnyRule:
+    """A number alone means bytes, and is written by those who mean GiB."""
 
     def holds(resources: HostResources) -> bool:
-        amount: str | None = getattr(resources, names.get(field, field))
-        return amount is None or quantity_value(amount) > 0
+        amount: str | None = getattr(resources, attribute)
+        return amount is None or quantity_value(amount) >= quantity_value("1Mi")
 
     return Rule[HostResources](
         at="spec.hardware.resources",
         field=field,
-        cel=f"!has(self.{field}) || {quantity('self.' + field)}.isGreaterThan(quantity('0'))",
-        message=f"no pod runs on zero {field}; set an amount or leave it out",
+        cel=f"!has(self.{field}) || {quantity('self.' + field)}.compareTo(quantity('1Mi')) >= 0",
+        message=f"no pod runs on less than 1Mi of {field}; give the amount with its unit, such as 200Gi, or leave it out",
         holds=holds,
+    )
+
+
+def _parts_and_places(places: str, cores: int = 1) -> Figures[TierSpec]:
+    """How many parts of the model there are, and how many places for them."""
+    devices = _DEVICES_CEL if cores == 1 else f"{_DEVICES_CEL} * {cores}"
+    return Figures(
+        template=f"here {places}: %d, parts of the model: %d",
+        cel=(devices, _PARTS_CEL),
+        of=lambda spec: ((spec.hardware.count or 0) * spec.hardware.hosts * cores, _ranks(spec)),
     )
 
 
@@ -179,6 +192,7 @@ RULES: Final[tuple[AnyRule, ...]] = (
             "the model; change the one or the other"
         ),
         holds=_gpus_used_up,
+        figures=_parts_and_places("GPUs"),
     ),
     Rule[TierSpec](
         at="spec",
@@ -193,6 +207,7 @@ RULES: Final[tuple[AnyRule, ...]] = (
             "aws.amazon.com/neuroncore and count cores"
         ),
         holds=_chips_used_up,
+        figures=_parts_and_places("cores", CORES_PER_NEURON_DEVICE),
     ),
     Rule[TierSpec](
         at="spec",
@@ -206,6 +221,7 @@ RULES: Final[tuple[AnyRule, ...]] = (
             "the model; change the one or the other"
         ),
         holds=_cores_used_up,
+        figures=_parts_and_places("cores"),
     ),
     Rule[TierSpec](
         at="spec",
@@ -279,7 +295,16 @@ RULES: Final[tuple[AnyRule, ...]] = (
         "tolerationSeconds needs effect: NoExecute; other taints do not evict",
         lambda toleration: toleration.toleration_seconds is None or toleration.effect == "NoExecute",
     ),
-    *(_positive(field) for field in ("cpu", "memory", "sharedMemory", "ephemeralStorage")),
+    Rule[HostResources](
+        at="spec.hardware.resources",
+        field="cpu",
+        cel=f"!has(self.cpu) || {quantity('self.cpu')}.isGreaterThan(quantity('0'))",
+        message="no pod runs on zero cpu; set an amount or leave it out",
+        holds=_no_cpu_is_none,
+    ),
+    _at_least_a_mebibyte("memory", "memory"),
+    _at_least_a_mebibyte("sharedMemory", "shared_memory"),
+    _at_least_a_mebibyte("ephemeralStorage", "ephemeral_storage"),
     Rule[HostResources](
         at="spec.hardware.resources",
         field="sharedMemory",

@@ -17,6 +17,18 @@ ErrorReason = Literal["FieldValueInvalid", "FieldValueForbidden", "FieldValueReq
 
 
 @dataclass(frozen=True, kw_only=True)
+class Figures(Generic[Node]):
+    """The tier's own numbers, which stand in brackets behind a rule's message."""
+
+    template: str
+    """The words, with ``%d`` for each number. The API server knows no bound for texts put together in another way."""
+    cel: tuple[str, ...]
+    """CEL of each number; asked only where the rule is broken."""
+    of: Callable[[Node], tuple[int, ...]]
+    """The same numbers for the models."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Rule(Generic[Node]):
     """What must hold of one node of the spec."""
 
@@ -31,6 +43,15 @@ class Rule(Generic[Node]):
     holds: Callable[[Node], bool]
     """The rule for the models, true when the node is fine."""
     reason: ErrorReason = "FieldValueInvalid"
+    figures: Figures[Node] | None = None
+
+    def words(self, node: Node) -> str:
+        """What is said of a node that breaks the rule: the message, and the figures where there are some."""
+        return (
+            self.message
+            if self.figures is None
+            else f"{self.message} ({self.figures.template % self.figures.of(node)})"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,15 +89,15 @@ def violations(rules: Iterable[AnyRule], spec: TierSpec, old: TierSpec | None = 
     found = []
     for rule in rules:
         if isinstance(rule, Rule):
-            broken = [path for path, node in nodes(spec, rule.at) if not rule.holds(node)]
+            broken = [(path, rule.words(node)) for path, node in nodes(spec, rule.at) if not rule.holds(node)]
         else:
             before = dict(nodes(old, rule.at)) if old is not None else {}
             broken = [
-                path
+                (path, rule.message)
                 for path, node in nodes(spec, rule.at)
                 if path in before and not rule.holds(before[path], node)
             ]
-        found += [Violation(f"{path}.{rule.field}", rule.message) for path in broken]
+        found += [Violation(f"{path}.{rule.field}", words) for path, words in broken]
     return found
 
 

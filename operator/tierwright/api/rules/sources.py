@@ -51,8 +51,14 @@ def _any_cel(*prefixes: str) -> str:
     )
 
 
-ANY_DOWNLOADED_CEL: Final = _any_cel(*DOWNLOADED)
-"""``any_downloaded`` for the API server; ``self`` is the spec."""
+_MAY_FILL: Final = (*DOWNLOADED, *_LATER)
+ANY_MAY_FILL_CEL: Final = _any_cel(*_MAY_FILL)
+"""``any_may_fill`` for the API server; ``self`` is the spec."""
+
+
+def any_may_fill(spec: TierSpec) -> bool:
+    """Whether a source is one that fills a volume, now or once it is built; it is refused by itself until then."""
+    return any(source.startswith(_MAY_FILL) for source in _sources(spec))
 
 
 def _built(node: ModelSpec | DraftModel) -> bool:
