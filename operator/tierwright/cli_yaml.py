@@ -87,13 +87,16 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key, yaml.ScalarNode):
                 raise _bad_node(key, "a key must be text")
             if key.tag not in (f"{_TAGS}str", f"{_TAGS}merge"):
-                raise _bad_node(
-                    key, f'YAML does not read the key {key.value} as text; quote it: "{key.value}"'
-                )
+                raise _bad_node(key, f"YAML does not read the key {key.value} as text; {_instead(key.value)}")
             if key.value in keys:
                 raise _bad_node(key, f"the key {key.value} stands twice; remove one")
             keys.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+def _instead(key: str) -> str:
+    """What to write for a key that YAML takes for something else: ``on``, which is true to it, has a name of its own."""
+    return "the field is called when" if key.lower() == "on" else f'quote it: "{key}"'
 
 
 def _bad_node(node: yaml.Node, words: str) -> yaml.MarkedYAMLError:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -41,6 +41,8 @@ class ParsedTier:
     tier: InferenceTier | None
     """The tier; None when there are errors."""
     errors: tuple[FieldError, ...] = ()
+    readable: InferenceTier | None = None
+    """The tier as far as every field could be read, also where it breaks rules or holds unknown fields."""
 
 
 def parse_tier(obj: object, strict: bool, old: TierSpec | None = None) -> ParsedTier:
@@ -69,11 +71,12 @@ def _parsed(obj: object, strict: bool, old: TierSpec | None) -> ParsedTier:
     errors += metadata_errors
     spec, spec_errors = _spec(tree, strict, old)
     errors += spec_errors
-    if errors or metadata is None or spec is None:
+    if metadata is None or spec is None:
         return ParsedTier(None, tuple(errors))
-    return ParsedTier(
-        InferenceTier(api_version=API_VERSION, kind=KIND, metadata=metadata, spec=spec, status=_status(tree))
+    tier = InferenceTier(
+        api_version=API_VERSION, kind=KIND, metadata=metadata, spec=spec, status=_status(tree)
     )
+    return ParsedTier(None if errors else tier, tuple(errors), readable=tier)
 
 
 def _as_json(obj: Mapping[Any, Any]) -> tuple[str, FieldError | None]:
@@ -119,15 +122,23 @@ def _spec(
         if value is not None
     }
     text = json.dumps(raw)
+    form_errors: list[FieldError] = []
     try:
-        spec = TierSpec.model_validate_json(
-            text, strict=True, extra="forbid" if strict else "ignore", by_alias=True, by_name=False
-        )
+        if strict:
+            _read_spec(text, "forbid")
+    except ValidationError as error:
+        form_errors = _form_errors("spec", error)
+    try:
+        spec = _read_spec(text, "ignore")
     except ValidationError as error:
         sound = _sound_parts(raw)
         rules = [rule for rule in RULES if rule.at != "spec"]
-        return None, [*_form_errors("spec", error), *_rule_errors(rules, sound, old)]
-    return spec, _rule_errors(RULES, spec, old)
+        return None, [*(form_errors or _form_errors("spec", error)), *_rule_errors(rules, sound, old)]
+    return spec, [*form_errors, *_rule_errors(RULES, spec, old)]
+
+
+def _read_spec(text: str, unknown_fields: Literal["forbid", "ignore"]) -> TierSpec:
+    return TierSpec.model_validate_json(text, strict=True, extra=unknown_fields, by_alias=True, by_name=False)
 
 
 def _sound_parts(raw: Mapping[str, Any]) -> TierSpec:

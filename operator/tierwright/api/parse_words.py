@@ -2,7 +2,8 @@
 
 import difflib
 import json
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -21,6 +22,11 @@ _TYPES: Final[Mapping[str, str]] = {
     "dict_type": "an object",
     "model_type": "an object",
 }
+_EXAMPLES: Final[Mapping[str, str]] = {"nodePool": "{matchLabels: {karpenter.sh/nodepool: h100}}"}
+"""What an object may look like, by field, where a name alone is what people write first."""
+_RENAMED: Final[Mapping[str, str]] = {"on": "when"}
+"""Names that people know from elsewhere."""
+_BYTES: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,3})?) ?([KMGTP])i?B?", re.IGNORECASE)
 _SHOWN: Final = 60
 
 
@@ -44,7 +50,9 @@ def path_of(root: str, location: Sequence[str | int]) -> str:
 
 def unknown_field(name: str, known: Collection[str]) -> str:
     """What to say about a field that does not exist."""
-    guess = next(iter(difflib.get_close_matches(to_camel(name), sorted(known), n=1)), None)
+    guess = _RENAMED.get(name)
+    if guess not in known:
+        guess = next(iter(difflib.get_close_matches(to_camel(name), sorted(known), n=1)), None)
     if guess is not None:
         return f"there is no such field; did you mean {guess}?"
     return f"there is no such field; remove it or use one of {', '.join(sorted(known))}"
@@ -57,15 +65,17 @@ def explain(details: ErrorDetails) -> str:
         case "missing":
             return "is missing; set it"
         case "extra_forbidden":
-            return unknown_field(str(details["loc"][-1]), _fields_beside(details["loc"]))
+            return _unknown_in_spec(details["loc"])
         case "enum" | "literal_error":
             return f"is {given}; use {context['expected'].replace(chr(39), '')}"
         case "string_pattern_mismatch":
-            return f"is {given}; write {patterns.WORDS[context['pattern']]}"
+            return f"is {given}; write {_wanted(context['pattern'], details['input'])}"
+        case "string_too_short" if pattern := _schema_at(details["loc"]).get("pattern"):
+            return f"is {given}; write {patterns.WORDS[pattern]}"
         case "string_too_long" | "string_too_short":
             most = "most" if kind == "string_too_long" else "least"
             limit = context.get("max_length", context.get("min_length"))
-            return f"is {given}; write at {most} {limit} characters"
+            return f"is {given}; write at {most} {limit} character{'' if limit == 1 else 's'}"
         case "too_long" | "too_short":
             most = "most" if kind == "too_long" else "least"
             limit = context.get("max_length", context.get("min_length"))
@@ -80,10 +90,38 @@ def explain(details: ErrorDetails) -> str:
             return "holds half of a pair of surrogates, such as \\ud800; write the character itself"
         case "string_type" if pattern := _schema_at(details["loc"]).get("pattern"):
             return f"is {given}; write {patterns.WORDS[pattern]}"
+        case "model_type" if details["loc"] and (example := _EXAMPLES.get(str(details["loc"][-1]))):
+            return f"is {given}; write an object, such as {example}"
         case _ if kind in _TYPES:
             return f"is {given}; write {_TYPES[kind]}"
         case _:
             return details["msg"]
+
+
+def _wanted(pattern: str, given: str) -> str:
+    """What fits the pattern; of an amount in bytes, the same amount as Kubernetes writes it."""
+    if pattern == patterns.QUANTITY and (amount := _BYTES.fullmatch(given)):
+        number, unit = amount.groups()
+        return f"{number}{unit.upper()}i, not {given}"
+    return patterns.WORDS[pattern]
+
+
+def _unknown_in_spec(location: Sequence[str | int]) -> str:
+    """A field that stands in exactly one other block is likely meant for that one."""
+    name = str(location[-1])
+    words = unknown_field(name, _fields_beside(location))
+    if "did you mean" in words:
+        return words
+    elsewhere = list(_places_of(to_camel(name), spec_schema(), "spec"))
+    return f"there is no such field here; did you mean {elsewhere[0]}?" if len(elsewhere) == 1 else words
+
+
+def _places_of(name: str, schema: JsonSchema, path: str) -> Iterator[str]:
+    """The paths of the fields of this name, those inside of lists left out."""
+    for field, inner in schema.get("properties", {}).items():
+        if field == name:
+            yield f"{path}.{field}"
+        yield from _places_of(name, inner, f"{path}.{field}")
 
 
 @cache

@@ -38,6 +38,7 @@ __all__ = [
     "desired_bundle",
     "pinned_engine",
     "refusals",
+    "refusals_of_parts",
 ]
 
 _ANY_REQUEST: Final = EngineRequest(
@@ -106,16 +107,21 @@ def desired_bundle(tier: InferenceTier, context: BundleContext) -> Bundle | Refu
 
 def refusals(tier: InferenceTier) -> tuple[Refusal, ...]:
     """Everything for which the tier cannot be built, for tools that show all errors at once; empty when it can."""
+    found = refusals_of_parts(tier)
+    if found:
+        return found
+    result = desired_bundle(tier, BundleContext())
+    return (result,) if isinstance(result, Refusal) else ()
+
+
+def refusals_of_parts(tier: InferenceTier) -> tuple[Refusal, ...]:
+    """What hardware, weights and engine refuse, each for itself; of a tier that breaks rules as well."""
     parts: tuple[Callable[[], object], ...] = (
         lambda: placement(tier.spec),
         lambda: weights_plan(tier),
         lambda: engine_plan(tier.spec, _ANY_REQUEST),
     )
-    found = tuple(refusal for part in parts if (refusal := _refusal_of(part)) is not None)
-    if found:
-        return found
-    result = desired_bundle(tier, BundleContext())
-    return (result,) if isinstance(result, Refusal) else ()
+    return tuple(refusal for part in parts if (refusal := _refusal_of(part)) is not None)
 
 
 def _refusal_of(part: Callable[[], object]) -> Refusal | None:

@@ -48,7 +48,12 @@ def test_there_are_samples_of_every_accelerator_and_engine() -> None:
         ({"engine.env": {}}, "spec.engine.env", "is {}; write a list"),
         ({"cache": []}, "spec.cache", "is []; write an object"),
         ({"hardware.nodePool.matchLabels": []}, "spec.hardware.nodePool.matchLabels", "is []; write an object"),
-        ({"engine.image": ""}, "spec.engine.image", 'is ""; write at least 1 characters'),
+        ({"hardware.nodePool": "h100"}, "spec.hardware.nodePool", 'is "h100"; write an object, such as {matchLabels: {karpenter.sh/nodepool: h100}}'),
+        ({"engine.image": ""}, "spec.engine.image", 'is ""; write an image such as registry/repository:tag, without spaces'),
+        ({"engine.extraArgs": [""]}, "spec.engine.extraArgs[0]", 'is ""; write at least 1 character'),
+        ({"hardware.resources.memory": "200GB"}, "spec.hardware.resources.memory", 'is "200GB"; write 200Gi, not 200GB'),
+        ({"hardware.resources.memory": "1.5 gib"}, "spec.hardware.resources.memory", 'is "1.5 gib"; write 1.5Gi, not 1.5 gib'),
+        ({"hardware.resources.memory": "much"}, "spec.hardware.resources.memory", 'is "much"; write a quantity without sign, such as 24, 500m or 200Gi'),
         ({"speed": "a" * 33}, "spec.speed", f'is "{"a" * 33}"; write at most 32 characters'),
         ({"engine.extraArgs": ["--a"] * 65}, "spec.engine.extraArgs", "has 65 entries; give at most 64"),
         ({"traffic.fallback": {"to": "slow", "when": []}}, "spec.traffic.fallback.when", "has 0 entries; give at least 1"),
@@ -82,6 +87,22 @@ def test_an_unknown_field_is_an_error_with_a_guess_when_strict() -> None:
         "podTemplate, replicas, rollout, scaling, speed, suspend, traffic",
     }
     assert errors(wrong, strict=False) == {}
+
+
+def test_a_field_that_stands_in_another_block_is_found_there() -> None:
+    wrong = {"engine.hosts": 2, "hardware.max_sequences": 4, "tensorParallel": 2, "hardware.size": "1Gi"}
+    found = errors(wrong)
+    assert found["spec.engine.hosts"] == "there is no such field here; did you mean spec.hardware.hosts?"
+    assert found["spec.hardware.max_sequences"].endswith("did you mean spec.engine.batching.maxSequences?")
+    assert found["spec.tensorParallel"].endswith("did you mean spec.engine.tensorParallel?")
+    assert found["spec.hardware.size"].startswith(
+        "there is no such field; remove it or use one of accelerator,"
+    )
+
+
+def test_what_yaml_reads_as_true_is_called_when() -> None:
+    found = errors({"traffic.fallback": {"to": "slow", "when": ["RateLimited"], "on": ["Overloaded"]}})
+    assert found == {"spec.traffic.fallback.on": "there is no such field; did you mean when?"}
 
 
 def test_an_unknown_field_inside_a_list_has_its_index() -> None:
