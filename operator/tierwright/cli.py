@@ -48,6 +48,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         required=True,
         help="file with InferenceTiers, - for stdin; may be repeated",
     )
+    render.add_argument(
+        "-n",
+        "--namespace",
+        help="namespace of the tiers that name none; one that names another is an error (default: default)",
+    )
     repository = "worker_repository"
     render.add_argument(
         settings.flag_name(repository),
@@ -96,4 +101,5 @@ def _render(arguments: argparse.Namespace) -> int:
     except settings.SettingsError as error:
         print(f"tierwright: {error}", file=sys.stderr)
         return 2
-    return run(arguments.filename, BundleContext(worker_repository=resolved.worker_repository))
+    context = BundleContext(worker_repository=resolved.worker_repository)
+    return run(arguments.filename, context, arguments.namespace)

@@ -4,15 +4,25 @@ import io
 import os
 import re
 import sys
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from tierwright import cli_yaml
+from tierwright.api.engine import EngineType
 from tierwright.api.parse import parse_tier
 from tierwright.api.tier import GROUP, KIND, InferenceTier
-from tierwright.desired.bundle import Bundle, BundleContext, desired_bundle, refusals
+from tierwright.api.warnings import not_used_yet
+from tierwright.desired.bundle import (
+    Bundle,
+    BundleContext,
+    Refusal,
+    desired_bundle,
+    refusals,
+    refusals_of_parts,
+)
+from tierwright.engines.engine import WORKER_REPOSITORY
 
 STDIN: Final = "-"
 _DOCUMENT_START: Final = re.compile(r"^(?=---(?:\s|$))", re.MULTILINE)
@@ -54,15 +64,25 @@ class _Problem:
         return f"{self.where}: {self.words}"
 
 
-def run(names: Iterable[str], context: BundleContext) -> int:
+@dataclass(frozen=True)
+class _Rendered:
+    """What comes of one document."""
+
+    bundle: Bundle | None
+    problems: list[_Problem]
+    warnings: tuple[str, ...] = ()
+
+
+def run(names: Iterable[str], context: BundleContext, namespace: str | None = None) -> int:
     """Print the children to stdout and everything else to stderr; 0 when all tiers could be rendered, else 1.
 
     Args:
         names: files to read, ``-`` for stdin.
         context: what the operator knows beside the tiers.
+        namespace: of the tiers that name none.
     """
     inputs, unreadable = _read(names)
-    result = render_documents(inputs, context)
+    result = render_documents(inputs, context, namespace)
     for warning in result.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     for error in (*unreadable, *result.errors):
@@ -88,8 +108,10 @@ def _print(text: str) -> int:
     return 0
 
 
-def render_documents(inputs: Iterable[Input], context: BundleContext) -> RenderResult:
-    """The children of every InferenceTier in the files."""
+def render_documents(
+    inputs: Iterable[Input], context: BundleContext, namespace: str | None = None
+) -> RenderResult:
+    """The children of every InferenceTier in the files; ``namespace`` is that of the tiers that name none."""
     children: list[dict[str, Any]] = []
     errors: list[str] = []
     warnings: list[str] = []
@@ -104,11 +126,11 @@ def render_documents(inputs: Iterable[Input], context: BundleContext) -> RenderR
                 warnings.append(f"{item.where}: {kind} is no {KIND} and was left out")
                 continue
             else:
-                bundle, problems = _render(item, seen, context)
-                errors += map(str, problems)
-                if bundle is not None:
-                    children += [child.manifest for child in bundle.children]
-                    warnings += [f"{item.where}: {warning}" for warning in bundle.warnings]
+                rendered = _render(_in_namespace(item, namespace), namespace, seen, context)
+                errors += map(str, rendered.problems)
+                warnings += [f"{item.where}: {warning}" for warning in rendered.warnings]
+                if rendered.bundle is not None:
+                    children += [child.manifest for child in rendered.bundle.children]
             found = True
         if not found:
             errors.append(
@@ -117,18 +139,53 @@ def render_documents(inputs: Iterable[Input], context: BundleContext) -> RenderR
     return RenderResult(() if errors else tuple(children), tuple(errors), tuple(warnings))
 
 
+def _in_namespace(document: _Document, namespace: str | None) -> _Document:
+    """The document with the namespace put in, where it names none."""
+    content = document.content
+    metadata = content.get("metadata") if isinstance(content, dict) else None
+    if namespace is None or not isinstance(metadata, dict) or metadata.get("namespace") is not None:
+        return document
+    return _Document(document.where, {**content, "metadata": {**metadata, "namespace": namespace}})
+
+
 def _render(
-    document: _Document, seen: dict[Hashable, str], context: BundleContext
-) -> tuple[Bundle | None, list[_Problem]]:
+    document: _Document, namespace: str | None, seen: dict[Hashable, str], context: BundleContext
+) -> _Rendered:
+    where = document.where
     parsed = parse_tier(document.content, strict=True)
+    problems = [_Problem(where, str(error).removeprefix(": ")) for error in parsed.errors]
     if parsed.tier is None:
-        return None, [_Problem(document.where, str(error).removeprefix(": ")) for error in parsed.errors]
-    twins = list(_twins(parsed.tier, document.where, seen))
-    bundle = desired_bundle(parsed.tier, context)
+        told = {error.path for error in parsed.errors}
+        refused = refusals_of_parts(parsed.readable) if parsed.readable is not None else ()
+        return _Rendered(None, problems + _refused(where, [one for one in refused if one.path not in told]))
+    tier = parsed.tier
+    if namespace not in (None, tier.metadata.namespace):
+        words = f"is {tier.metadata.namespace}, but --namespace says {namespace}; remove one of them"
+        problems.append(_Problem(where, f"metadata.namespace: {words}"))
+    problems += _twins(tier, where, seen)
+    bundle = desired_bundle(tier, context)
     if isinstance(bundle, Bundle):
-        return bundle, twins
-    refused = [_Problem(document.where, f"{one.path}: {one.message}") for one in refusals(parsed.tier)]
-    return None, [*twins, *refused]
+        warnings = (*bundle.warnings, *_own_image(tier, bundle, context), *not_used_yet(tier.spec))
+        return _Rendered(bundle, problems, warnings)
+    return _Rendered(None, problems + _refused(where, refusals(tier)))
+
+
+def _refused(where: str, found: Sequence[Refusal]) -> list[_Problem]:
+    return [_Problem(where, f"{one.path}: {one.message}") for one in found]
+
+
+def _own_image(tier: InferenceTier, bundle: Bundle, context: BundleContext) -> Iterator[str]:
+    """The worker's images are published nowhere, so the name that stands in for them leads no node to one."""
+    engine = tier.spec.engine
+    if (
+        engine.type is EngineType.JAX
+        and engine.image is None
+        and context.worker_repository == WORKER_REPOSITORY
+    ):
+        yield (
+            f"spec.engine.image: {bundle.engine_image} is found only where it was loaded onto the nodes; build the "
+            "worker's image, push it, and name it here or by --worker-repository, the operator's as well"
+        )
 
 
 def _twins(tier: InferenceTier, where: str, seen: dict[Hashable, str]) -> Iterator[_Problem]:

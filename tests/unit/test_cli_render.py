@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given, settings
 
 from tests.support.documents import ROOT
 from tests.support.tier_bundles import tier_object
+from tests.support.tiers.cases import tier
+from tests.support.tiers.generate import specs
 from tierwright.cli import main
 from tierwright.cli_render import Input, RenderResult, render_documents, run
 from tierwright.cli_yaml import dump
@@ -100,6 +103,88 @@ def test_all_that_cannot_be_built_of_one_tier_is_told_at_once() -> None:
     assert paths == ["spec.hardware.hosts", "spec.model.source", "spec.engine.promptCache.scope"]
 
 
+def test_what_is_not_built_is_told_beside_broken_rules_and_unknown_fields() -> None:
+    """Else a person mends all that was said, and meets the refusal that needs another engine only then."""
+    engine = {"type": "vllm", "tensorParallel": 2, "jax": {"lengthBuckets": [512]}, "hosts": 1}
+    hardware = {"accelerator": "neuron", "count": 1, "resources": {"memory": 4}}
+    errors = render(document(engine=engine, hardware=hardware)).errors
+    assert {error.split(": ")[1] for error in errors} == {
+        "spec.engine.hosts",
+        "spec.engine.jax",
+        "spec.hardware.resources.memory",
+        "spec.engine.type",
+    }
+    (not_built,) = [error for error in errors if ": spec.engine.type: " in error]
+    assert "vllm on neuron is not supported yet" in not_built
+
+
+def test_what_a_rule_says_of_a_field_is_not_said_twice() -> None:
+    (error,) = render(document(model={"name": "m", "source": "gs://bucket/m"})).errors
+    assert "gs:// and oci:// sources are not supported yet" in error
+
+
+@settings(max_examples=200, deadline=None)
+@given(content=specs())
+def test_any_tier_of_readable_fields_gets_children_or_errors(content: dict[str, Any]) -> None:
+    result = render(yaml.safe_dump(tier(content)))
+    assert bool(result.errors) != bool(result.children)
+
+
+def namespaces(result: RenderResult) -> set[str]:
+    return {child["metadata"]["namespace"] for child in result.children}
+
+
+def test_the_namespace_given_is_that_of_tiers_that_name_none() -> None:
+    nameless = document().replace("  namespace: serving\n", "")
+    assert "namespace" not in nameless
+    assert namespaces(render(nameless)) == {"default"}
+    inputs = [Input("a.yaml", nameless), Input("b.yaml", document("b", "standard"))]
+    result = render_documents(inputs, BundleContext(), "serving")
+    assert not result.errors
+    assert namespaces(result) == {"serving"}
+
+
+def test_a_tier_of_another_namespace_than_the_one_given_is_an_error() -> None:
+    (error,) = render_documents([Input("a.yaml", document())], BundleContext(), "team-a").errors
+    assert error.endswith("metadata.namespace: is serving, but --namespace says team-a; remove one of them")
+    for text in ("just text", "kind: InferenceTier\nmetadata: text\n"):
+        assert render_documents([Input("a.yaml", text)], BundleContext(), "team-a").errors
+
+
+def test_the_namespace_is_given_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "tier.yaml"
+    path.write_text(document().replace("  namespace: serving\n", ""))
+    assert main(["render", "-n", "team-a", "-f", str(path)]) == 0
+    children = list(yaml.safe_load_all(capsys.readouterr().out))
+    assert {child["metadata"]["namespace"] for child in children} == {"team-a"}
+    assert main(["render", "--namespace", "A B", "-f", str(path)]) == 1
+    assert 'metadata.namespace: is "A B"; write the name of a namespace' in capsys.readouterr().err
+
+
+def test_the_workers_own_image_is_warned_of_until_somebody_says_where_it_is() -> None:
+    def warned(context: BundleContext, **engine: Any) -> bool:
+        text = document(engine={"type": "jax", **engine})
+        warnings = render_documents([Input("a.yaml", text)], context).warnings
+        return any("a.yaml, document 1: spec.engine.image: localhost/" in each for each in warnings)
+
+    assert warned(BundleContext())
+    assert not warned(BundleContext(), image="registry.example.com/worker:0.1.0-cuda")
+    assert not warned(BundleContext(worker_repository="registry.example.com/worker"))
+    assert not warned(BundleContext(), type="vllm")
+
+
+def test_what_nothing_acts_on_yet_is_warned_of() -> None:
+    path = ROOT / "docs" / "samples" / "nvidia-fast.yaml"
+    warnings = render(path.read_text(encoding="utf-8")).warnings
+    assert [each.split(": ")[1] for each in warnings] == [
+        "spec.scaling.mode",
+        "spec.scaling.cost",
+        "spec.traffic",
+    ]
+
+
 def test_unreadable_yaml_is_placed_by_line_and_column_of_the_file() -> None:
     (error,) = render(f"{document()}---\nkind: InferenceTier\nspec: {{a: [}}\n").errors
     line = document().count("\n") + 3
@@ -115,7 +200,8 @@ def test_characters_that_yaml_forbids_are_an_error_and_not_a_crash() -> None:
     ("text", "words"),
     [
         ("spec: {replicas: 1, replicas: 2}", "the key replicas stands twice"),
-        ("spec: {on: [RateLimited]}", 'quote it: "on"'),
+        ("spec: {on: [RateLimited]}", "YAML does not read the key on as text; the field is called when"),
+        ("spec: {yes: a}", 'quote it: "yes"'),
         ("spec: {1: a}", 'quote it: "1"'),
         ("spec: {[a]: b}", "a key must be text"),
     ],

@@ -120,8 +120,15 @@ def _moving_source(spec: TierSpec) -> Sequence[str]:
 
 
 def _weights_fetched_by_each_pod(spec: TierSpec) -> Sequence[str]:
-    if spec.cache.weights is not None or not any_downloaded(spec):
+    if not any_downloaded(spec):
         return ()
+    if spec.cache.weights is not None:
+        if spec.cache.weights.sharing == "Shared":
+            return ()
+        return (
+            "spec.cache.weights: each new pod fetches the weights anew onto a volume of its own; use a volume with "
+            "sharing: Shared",
+        )
     path = (
         "spec.model.source"
         if is_downloaded(spec.model.source)
@@ -181,3 +188,21 @@ _LOOKS: Final[tuple[Callable[[TierSpec], Sequence[str]], ...]] = (
     _start_budget,
     _no_host_resources,
 )
+
+
+def not_used_yet(spec: TierSpec) -> tuple[str, ...]:
+    """Settings that are kept and checked, but that nothing acts on in this release; for the command line alone.
+
+    In status.warnings they would stand for good on every tier that is written with the autoscaler in mind.
+    """
+    found = []
+    if spec.scaling.mode != "Manual":
+        found.append(
+            f"spec.scaling.mode: nothing works out the replicas of mode {spec.scaling.mode} yet, so they stay as they "
+            "are; use mode: Manual and spec.replicas until the autoscaler is there"
+        )
+    if spec.scaling.cost is not None:
+        found.append("spec.scaling.cost: nothing counts costs yet; it waits for the autoscaler")
+    if spec.traffic is not None:
+        found.append("spec.traffic: nothing limits or routes requests yet; it waits for the gateway")
+    return tuple(found)

@@ -11,6 +11,7 @@ from tierwright.api.parse import parse_tier
 from tierwright.api.warnings import (
     TIME_PER_OUTPUT_TOKEN_BUCKETS,
     TIME_TO_FIRST_TOKEN_BUCKETS,
+    not_used_yet,
     tier_warnings,
 )
 
@@ -45,6 +46,7 @@ def test_the_samples_give_no_warnings(path: Path) -> None:
         ({"engine.speculation": {"method": "DraftModel", "tokens": 3, "disableAboveBatchSize": 4, "draftModel": {"source": "hf://a/b"}}}, "spec.engine.speculation.draftModel.source: without @revision"),
         ({"cache": {}}, "spec.model.source: each pod fetches the weights anew"),
         ({"cache": {}, "model.source": "pvc://c", "engine.speculation": {"method": "DraftModel", "tokens": 3, "disableAboveBatchSize": 4, "draftModel": {"source": "s3://bucket/b"}}}, "spec.engine.speculation.draftModel.source: each pod fetches"),
+        ({"cache.weights": {"size": "1Gi", "sharing": "PerReplica"}}, "spec.cache.weights: each new pod fetches the weights anew"),
         ({"hardware.nodePool": {}}, "spec.hardware.nodePool: pods may run on any node"),
         ({"scaling.coldStart": "30m"}, "spec.rollout.startupTimeout: 30m is no more than scaling.coldStart (30m)"),
     ],
@@ -104,6 +106,23 @@ def test_the_small_neuron_host_is_warned_of(pool: dict[str, Any]) -> None:
 )
 def test_a_careful_tier_gives_no_warnings(changes: dict[str, Any], base: str) -> None:
     assert warnings_of(changes, base) == []
+
+
+def test_what_nothing_acts_on_yet_is_said_for_the_command_line_alone() -> None:
+    objectives = {"scaling.objectives": {"timeToFirstToken": "500ms"}}
+    plain = parse_tier(tier(spec("gpu", PINNED | objectives)), strict=True).tier
+    assert plain is not None
+    assert not_used_yet(plain.spec) == ()
+    waits = {
+        "scaling.mode": "Recommend",
+        "scaling.cost": {"perReplicaHour": "3"},
+        "traffic": {"priceMultiplier": "2"},
+    }
+    result = parse_tier(tier(spec("gpu", PINNED | objectives | waits)), strict=True)
+    assert result.tier is not None, result.errors
+    paths = [words.partition(": ")[0] for words in not_used_yet(result.tier.spec)]
+    assert paths == ["spec.scaling.mode", "spec.scaling.cost", "spec.traffic"]
+    assert tier_warnings(result.tier.spec) == ()
 
 
 def test_a_cpu_tier_without_cores_is_warned_of() -> None:
