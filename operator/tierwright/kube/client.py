@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 SERVICE_ACCOUNT_TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 APPLY_TYPE: Final = "application/apply-patch+yaml"
 LIST_TIMEOUT_FACTOR: Final = 1.8
-"""A page of a list may take longer than a single object, yet stays below the lease's renew deadline."""
+"""A page of a list may take longer than a single object, yet a server that hangs is not waited for."""
 MAX_LIST_RESTARTS: Final = 3
 MAX_CONNECTIONS: Final = 32
 _UNREADABLE: Final = (
