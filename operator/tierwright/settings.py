@@ -91,7 +91,7 @@ class Settings:
         _seconds(1, 86400), 300.0, "time between two full comparisons with the API server"
     )
     request_timeout_seconds: float = _setting(
-        _seconds(1, 9), 5.0, "longest time of one request to the API server, before it is sent again"
+        _seconds(1, 9), 5.0, "longest time of one request to the API server, before it counts as failed"
     )
     window_seconds: float = _setting(
         _seconds(0.01, 5), 0.2, "how long the changes of a tier are collected before one reconcile"
