@@ -112,8 +112,8 @@ def test_an_engine_that_ends_is_told_with_its_exit_code_and_last_words(serving: 
 
 def test_a_crash_loop_is_never_ready(serving: Kubernetes, readiness: Readiness) -> None:
     def restarts() -> int:
-        (pod,) = pods(serving, "crashes")
-        return int(pod["status"]["containerStatuses"][0]["restartCount"])
+        counts = [pod["status"]["containerStatuses"][0]["restartCount"] for pod in pods(serving, "crashes")]
+        return max(counts, default=0)
 
     eventually(lambda: restarts() >= 2, "two restarts", 90)
     statuses = readiness.of("crashes")
