@@ -28,7 +28,7 @@ e2e() {
   prepare
   if python -m dev.cluster can-run-nodes; then
     part 'end-to-end tests: real nodes'
-    python -m pytest -q --durations=10 tests/e2e
+    python -m pytest --durations=10 tests/e2e
   else
     part 'end-to-end tests are not run here: real nodes need what is named above'
   fi

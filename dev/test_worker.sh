@@ -16,4 +16,4 @@ step lint; "$bin/ruff" check -q worker tests/worker dev/worker bench/worker
 step types; "$bin/python" -m dev.watch types "$bin/mypy" --config-file worker/pyproject.toml --no-error-summary worker/tierwright_worker tests/worker dev/worker bench/worker
 step imports; PYTHONPATH=worker "$bin/python" -m dev.watch imports "$bin/lint-imports" --config worker/pyproject.toml
 step tests
-PYTHONPATH=worker:. exec "$bin/python" -m pytest -q -c worker/pyproject.toml --rootdir . --confcutdir tests/worker "${@:-tests/worker}"
+PYTHONPATH=worker:. exec "$bin/python" -m pytest -c worker/pyproject.toml --rootdir . --confcutdir tests/worker "${@:-tests/worker}"
