@@ -83,5 +83,5 @@ def test_a_demo_that_was_kept_is_named_with_how_to_look_around_and_how_to_end_it
     assert demo.main() == 1
     told = capsys.readouterr().err
     assert "cluster demo runs already" in told
-    assert "/kept/admin.yaml" in told
+    assert 'eval "$(.venv/bin/python -m dev.cluster env --name demo)"' in told
     assert "down --name demo" in told

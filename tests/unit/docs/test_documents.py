@@ -20,6 +20,7 @@ from tests.support.documents import (
     stories,
 )
 from tierwright.api.parse import parse_tier
+from tierwright.api.warnings import tier_warnings
 from tierwright.desired.bundle import Bundle, BundleContext, desired_bundle
 
 FILES = documents()
@@ -61,6 +62,13 @@ def assert_can_be_built(tier: dict[str, Any], where: str) -> None:
     assert parsed.tier is not None, f"{where}: {'; '.join(map(str, parsed.errors))}"
     bundle = desired_bundle(parsed.tier, BundleContext())
     assert isinstance(bundle, Bundle), f"{where}: {bundle}"
+
+
+def warnings_of(tier: dict[str, Any]) -> tuple[str, ...]:
+    """What the operator would warn of."""
+    parsed = parse_tier(tier, strict=True).tier
+    assert parsed is not None
+    return tier_warnings(parsed.spec)
 
 
 def test_there_is_something_to_check() -> None:
@@ -134,6 +142,13 @@ def test_sample_files_can_be_built(file: Path) -> None:
     assert found
     for tier in found:
         assert_can_be_built(tier, str(file))
+        assert warnings_of(tier) == (), "whoever copies a sample gets no warning"
+
+
+def test_the_tier_that_shows_a_shared_compile_volume_is_warned_of_nothing() -> None:
+    page = ROOT / "docs/how-to/fill-compile-caches.md"
+    (first, *_) = [tier for block in blocks(page) if block.language == "yaml" for tier in tiers(block)]
+    assert warnings_of(first) == ()
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "dev/demo/tiers").glob("*.yaml")), ids=lambda file: file.name)
