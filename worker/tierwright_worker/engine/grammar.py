@@ -16,6 +16,7 @@ from tierwright_worker.engine.interface import ConstraintError, Mask
 
 # One space, or a new line with its indent: models that were never taught to end white space would write nothing else.
 _WHITE_SPACE = r"( |\n[ \t]{0,16})?"
+_ONE_LINE = r" ?"
 
 
 class Grammar:
@@ -74,16 +75,17 @@ class Grammars:
         self._lock = threading.Lock()
         self._made: LLTokenizer | None = None
 
-    def of_schema(self, schema: Mapping[str, Any]) -> Grammar:
-        """A grammar at its beginning.
+    def of_schema(self, schema: Mapping[str, Any], *, one_line: bool = False) -> Grammar:
+        """A grammar at its beginning. `one_line`: for what no person reads, where lines and indents would be waste.
 
         Raises:
             ValueError: the schema is none, or asks for what cannot be checked token by token; the message says what.
         """
         if not self._ends:
             raise ValueError("the model has no end token, so no answer could end where the schema does")
+        white_space = _ONE_LINE if one_line else _WHITE_SPACE
         grammar = LLMatcher.grammar_from_json_schema(
-            json.dumps(schema), overrides={"whitespace_pattern": _WHITE_SPACE}
+            json.dumps(schema), overrides={"whitespace_pattern": white_space}
         )
         tokenizer = self._ready()
         refused, messages = LLMatcher.validate_grammar_with_warnings(grammar, tokenizer)

@@ -82,14 +82,15 @@ class Vocabulary:
         ApiError 400 where the schema cannot be followed.
         """
         schema, field = asked.schema, asked.schema_field
-        if asked.forced and self._form is not None:
-            schema, field = _call_schema(asked, self._form), "tools"
+        call = self._form if asked.forced else None
+        if call is not None:
+            schema, field = _call_schema(asked, call), "tools"
         if schema is None:
             return None
         if self._grammars is None:
             self._grammars = Grammars(self._tokenizer.to_str(), end_tokens)
         try:
-            return self._grammars.of_schema(schema)
+            return self._grammars.of_schema(schema, one_line=call is not None)
         except ValueError as error:
             raise bad_request(f"{field}: {error}", field) from None
 
