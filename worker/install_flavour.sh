@@ -26,8 +26,12 @@ esac
 install --require-hashes -r "${LOCK_FILE:-$requirements/$lock.txt}"
 [ "$flavour" = neuron ] || exit 0
 
-# shellcheck disable=SC2086  # several words on purpose
-PIP_EXTRA_INDEX_URL='' install --index-url "$NEURON_INDEX" --no-deps $NEURON_PACKAGES
+# Files of settings may name further indexes, so none is read here.
+(
+  export PIP_CONFIG_FILE=/dev/null PIP_INDEX_URL="$NEURON_INDEX" PIP_EXTRA_INDEX_URL=''
+  # shellcheck disable=SC2086  # several words on purpose
+  install --no-deps $NEURON_PACKAGES
+)
 held=$(mktemp)
 python3 -m pip --python "$python" freeze > "$held"
 # shellcheck disable=SC2086

@@ -98,7 +98,10 @@ def installed(python: str) -> dict[str, str]:
     return dict(line.split() for line in done.stdout.splitlines())
 
 
-def test_a_newer_package_on_the_public_index_is_never_taken(environment: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("told_by", ["environment", "file"])
+def test_a_newer_package_on_the_public_index_is_never_taken(
+    environment: str, tmp_path: Path, told_by: str
+) -> None:
     public, aws = tmp_path / "public", tmp_path / "aws"
     digest = write_wheel(public, "base", "1.0")
     write_wheel(public, "helper", "2.0")
@@ -109,14 +112,13 @@ def test_a_newer_package_on_the_public_index_is_never_taken(environment: str, tm
     lock = tmp_path / "lock.txt"
     lock.write_text(f"base==1.0 --hash=sha256:{digest}\n")
     with index_of(public) as (public_url, asked), index_of(aws) as (aws_url, _):
-        done = install(
-            "neuron",
-            environment,
-            NEURON_INDEX=aws_url,
-            PIP_INDEX_URL=public_url,
-            PIP_EXTRA_INDEX_URL=public_url,
-            LOCK_FILE=str(lock),
-        )
+        settings = tmp_path / "pip.conf"
+        settings.write_text(f"[global]\nindex-url = {public_url}\nextra-index-url = {public_url}\n")
+        told = {
+            "environment": {"PIP_INDEX_URL": public_url, "PIP_EXTRA_INDEX_URL": public_url},
+            "file": {"PIP_CONFIG_FILE": str(settings), "PIP_INDEX_URL": "", "PIP_EXTRA_INDEX_URL": ""},
+        }[told_by]
+        done = install("neuron", environment, NEURON_INDEX=aws_url, LOCK_FILE=str(lock), **told)
     assert done.returncode == 0, done.stderr
     assert installed(environment) == {"base": "1.0", "helper": "2.0", **dict.fromkeys(NEURON, "3.1")}
     assert [path for path in asked if path.endswith(".whl") and "neuron" in path] == []
