@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 part() { printf '== %s\n' "$1"; }
 
-check() { bash dev/check.sh; }
+check() { bash dev/check.sh --coverage; }
 
 worker() {
   part 'the JAX worker'
