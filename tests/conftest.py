@@ -1,14 +1,13 @@
 """Fixtures for all tests: one cluster and one operator per run, a namespace per test."""
 
 import os
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.kubernetes import Kubernetes
+from tests.support.kubernetes import Kubernetes, fresh_namespace
 
 if TYPE_CHECKING:
     from dev.cluster.cluster import Cluster
@@ -59,11 +58,5 @@ def operator(
 @pytest.fixture
 def k8s(cluster: "Cluster") -> Iterator[Kubernetes]:
     """A user with a fresh namespace, which is deleted afterwards."""
-    namespace = f"t-{uuid.uuid4().hex[:10]}"
-    user = Kubernetes(cluster.kubeconfig, namespace)
-    user.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-    try:
+    with fresh_namespace(cluster.kubeconfig) as user:
         yield user
-    finally:
-        user.delete("Namespace", namespace)
-        user.close()

@@ -5,7 +5,6 @@ The operator speaks to the server through a proxy that does this to single reque
 
 import os
 import random
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +16,7 @@ from dev.cluster.cluster import Cluster
 from tests.integration.live import NAME, tier, wait_condition, wait_ready
 from tests.support.activity import writes
 from tests.support.faulty_api import Fault, FaultyApi, faulty_api
-from tests.support.kubernetes import Kubernetes
+from tests.support.kubernetes import Kubernetes, fresh_namespace
 from tests.support.operator_process import (
     OperatorProcess,
     install_crd,
@@ -64,12 +63,8 @@ def through(own: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 @pytest.fixture
 def user(own: Cluster, through: Through) -> Iterator[Kubernetes]:
     """A user with a fresh namespace."""
-    namespace = f"t-{uuid.uuid4().hex[:10]}"
-    somebody = Kubernetes(own.kubeconfig, namespace)
-    somebody.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-    yield somebody
-    somebody.delete("Namespace", namespace)
-    somebody.close()
+    with fresh_namespace(own.kubeconfig) as somebody:
+        yield somebody
 
 
 def made_once(user: Kubernetes, tiers: int = 1) -> None:

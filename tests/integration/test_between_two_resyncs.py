@@ -15,7 +15,7 @@ from dev.cluster.cluster import Cluster
 from dev.cluster.control_plane.pki import KeyPair
 from tests.integration.live import NAME, Object, replicas, tier
 from tests.support.activity import writes
-from tests.support.kubernetes import Kubernetes, mutations
+from tests.support.kubernetes import Kubernetes, fresh_namespace, mutations
 from tests.support.operator_process import (
     OperatorProcess,
     install_crd,
@@ -56,12 +56,8 @@ def operator(identity: tuple[Path, str], tmp_path: Path) -> Iterator[OperatorPro
 @pytest.fixture
 def user(own: Cluster) -> Iterator[Kubernetes]:
     """A user with a fresh namespace."""
-    namespace = f"t-{uuid.uuid4().hex[:10]}"
-    somebody = Kubernetes(own.kubeconfig, namespace)
-    somebody.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-    yield somebody
-    somebody.delete("Namespace", namespace)
-    somebody.close()
+    with fresh_namespace(own.kubeconfig) as somebody:
+        yield somebody
 
 
 def apply_served(user: Kubernetes) -> None:

@@ -4,7 +4,6 @@ import os
 import re
 import time
 import urllib.error
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import yaml
 from dev.cluster import cluster as clusters
 from dev.cluster.api import Api
 from dev.cluster.cluster import Cluster
-from tests.support.kubernetes import Kubernetes, Object, mutations
+from tests.support.kubernetes import Kubernetes, Object, fresh_namespace, mutations
 from tests.support.operator_process import (
     OperatorProcess,
     install_crd,
@@ -55,25 +54,8 @@ def identity(own: Cluster, root: Kubernetes, tmp_path: Path) -> tuple[Path, str]
 def user(own: Cluster, root: Kubernetes) -> Iterator[Kubernetes]:
     """Somebody with a fresh namespace, after the CRD was installed."""
     install_crd(root)
-    with fresh_namespace(own, root) as somebody:
+    with fresh_namespace(own.kubeconfig) as somebody:
         yield somebody
-
-
-class fresh_namespace:  # noqa: N801 - reads as a function
-    """A user with a namespace of their own."""
-
-    def __init__(self, own: Cluster, root: Kubernetes) -> None:
-        self._root = root
-        self._user = Kubernetes(own.kubeconfig, f"t-{uuid.uuid4().hex[:10]}")
-
-    def __enter__(self) -> Kubernetes:
-        name = self._user.namespace
-        self._root.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        return self._user
-
-    def __exit__(self, *_: object) -> None:
-        self._root.delete("Namespace", self._user.namespace)
-        self._user.close()
 
 
 def tier(name: str = "fast", sequences: int = 32) -> Object:
@@ -126,7 +108,7 @@ def test_it_waits_for_the_crd_and_outlives_its_removal(
         assert operator.get("/livez") == "ok\n", "a restart would not help"
         install_crd(root)
         eventually(operator.is_ready, "it is ready once the CRD is there")
-        with fresh_namespace(own, root) as user:
+        with fresh_namespace(own.kubeconfig) as user:
             user.apply(tier())
             eventually(lambda: served(user), "the tier is served")
             root.delete("CustomResourceDefinition", CRD)
@@ -268,7 +250,7 @@ def test_a_namespaced_install_serves_its_namespaces_alone_under_a_role(
 ) -> None:
     kubeconfig = namespaced_account(own, user, tmp_path)
     with (
-        fresh_namespace(own, root) as other,
+        fresh_namespace(own.kubeconfig) as other,
         running_operator(kubeconfig, "", tmp_path, namespaces=user.namespace, **QUICK) as operator,
     ):
         other.apply(tier())

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ from dev.cluster.kwok import nodes as kwok
 from dev.cluster.nodes.pools import FAST
 from tests.integration.live import AUTO, Object, autoscaler, behaving, tier, wait_condition, wait_ready
 from tests.support.activity import wait_resyncs, writes
-from tests.support.kubernetes import Kubernetes
+from tests.support.kubernetes import Kubernetes, fresh_namespace
 from tests.support.operator_process import (
     ROOT,
     OperatorProcess,
@@ -64,12 +63,8 @@ def identity(own: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Identity
 @pytest.fixture
 def user(own: Cluster) -> Iterator[Kubernetes]:
     """A user with a fresh namespace."""
-    namespace = f"t-{uuid.uuid4().hex[:10]}"
-    somebody = Kubernetes(own.kubeconfig, namespace)
-    somebody.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-    yield somebody
-    somebody.delete("Namespace", namespace)
-    somebody.close()
+    with fresh_namespace(own.kubeconfig) as somebody:
+        yield somebody
 
 
 def kill(operator: OperatorProcess) -> None:

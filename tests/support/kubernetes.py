@@ -1,6 +1,9 @@
 """A user's view of the cluster for tests: apply, get, list, patch and delete over plain dicts."""
 
 import json
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -123,6 +126,19 @@ class Kubernetes:
             if condition["type"] == condition_type:
                 return dict(condition)
         raise LookupError(f"{tier} has no condition {condition_type}")
+
+
+@contextmanager
+def fresh_namespace(kubeconfig: Path) -> Iterator[Kubernetes]:
+    """A user with a namespace of their own, which is deleted afterwards."""
+    namespace = f"t-{uuid.uuid4().hex[:10]}"
+    user = Kubernetes(kubeconfig, namespace)
+    user.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    try:
+        yield user
+    finally:
+        user.delete("Namespace", namespace)
+        user.close()
 
 
 def mutations(audit_log: Path, user: str) -> list[Object]:

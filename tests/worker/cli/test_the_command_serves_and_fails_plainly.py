@@ -2,55 +2,19 @@
 
 import gzip
 import json
-import os
 import signal
-import socket
-import subprocess
-import sys
 import time
-import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.worker.cli.processes import ROOT, free_port, process_of, status
 from tests.worker.support import random_model
 from tierwright_worker.errors import WorkerError
 
-ROOT = Path(__file__).resolve().parents[3]
 RECORD = ROOT / "tests" / "worker" / "parity" / "records" / "smollm2.json.gz"
-
-
-@contextmanager
-def worker(*arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """The command as a process of its own, which is gone afterwards."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tierwright_worker", *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "worker")},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
-
-
-def status(port: int, path: str) -> int:
-    """The HTTP status of a GET; 0 while nothing listens."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
-            return int(answer.status)
-    except urllib.error.HTTPError as error:
-        error.close()
-        return error.code
-    except OSError:
-        return 0
 
 
 def ask(port: int, content: str, max_tokens: int) -> dict[str, Any]:
@@ -71,13 +35,6 @@ def ask(port: int, content: str, max_tokens: int) -> dict[str, Any]:
     return result
 
 
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.mark.model
 def test_a_real_model_is_served_as_transformers_would_answer(smollm2_gguf: Path, kept_folder: Path) -> None:
     with gzip.open(RECORD, "rt", encoding="utf-8") as file:
@@ -95,7 +52,9 @@ def test_a_real_model_is_served_as_transformers_would_answer(smollm2_gguf: Path,
         "--port": port,
     }
     seen = set()
-    with worker("serve", *(part for flag in flags.items() for part in flag)) as process:
+    with process_of(
+        "-m", "tierwright_worker", "serve", *(part for flag in flags.items() for part in flag)
+    ) as process:
         deadline = time.monotonic() + 500
         while (now := status(port, "/health")) != 200:
             seen.add(now)
@@ -119,7 +78,8 @@ def test_a_model_that_cannot_be_served_is_one_line_and_its_exit_status(tmp_path:
         (("serve", "--port", "0", "--model", folder), 67, "holds no tokenizer.json"),
     ]
     for arguments, exit_status, says in cases:
-        with worker(*arguments, "--weights-cache", tmp_path, "--compile-cache", tmp_path) as process:
+        caches = ("--weights-cache", tmp_path, "--compile-cache", tmp_path)
+        with process_of("-m", "tierwright_worker", *arguments, *caches) as process:
             _, errors = process.communicate(timeout=120)
             assert process.returncode == exit_status
             assert errors.splitlines()[-1].startswith("tierwright-worker: ")
