@@ -25,6 +25,6 @@ if [ "${1:-}" != --coverage ]; then
 else
   python -m pytest -q -n 2 --cov --cov-report= tests/unit
   step 'coverage of the pure packages'
-  python -m coverage report --fail-under=100 --skip-covered --include='operator/tierwright/api/*,operator/tierwright/desired/*,operator/tierwright/engines/*,operator/tierwright/hardware/*,operator/tierwright/capacity/*'
+  python -m coverage report --fail-under=100 --skip-covered --include='operator/tierwright/api/*,operator/tierwright/desired/*,operator/tierwright/engines/*,operator/tierwright/hardware/*,operator/tierwright/capacity/*,operator/tierwright/planning/*'
 fi
 step types; wait "$types" || { cat "$found"; exit 1; }

@@ -1,8 +1,7 @@
 """What a policy sees and answers, and our own: the shipped code, fed through the shipped parser."""
 
 from collections import deque
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
 
 from tierwright.capacity.policy import step
 from tierwright.capacity.samples import Judged, Observation, PodSample
@@ -10,26 +9,10 @@ from tierwright.capacity.settings import TierSettings
 from tierwright.capacity.state import TierState
 from tierwright.control.pod_samples import LatencyObjectives, sample_of
 from tierwright.observe.metrics import MetricsPage, parse
+from tierwright.planning import fleet
 
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """One tick: the newest page that is old enough to have been scraped, with its time, and the fleet's counts."""
-
-    now: float
-    page: tuple[float, str] | None
-    ready: int
-    starting: tuple[float, ...]
-    wanted: int
-
-
-class Policy(Protocol):
-    """Replicas to ask for, or None to leave them."""
-
-    name: str
-
-    def tick(self, seen: Snapshot) -> int | None:
-        """Decide at one tick."""
+Snapshot = fleet.Snapshot[str]
+Policy = fleet.Policy[str]
 
 
 class Tierwright:

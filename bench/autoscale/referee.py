@@ -18,9 +18,10 @@ import numpy as np  # type: ignore[import-not-found, unused-ignore]
 from dynamo._core import MockEngineArgs, run_mocker_trace_replay  # type: ignore[import-not-found, unused-ignore]
 
 from bench.autoscale.cheap import Outcome, Run
-from bench.autoscale.fleet_page import Counters
+from bench.autoscale.fleet_page import page
 from bench.autoscale.policy import Policy, Snapshot
 from bench.autoscale.traces import Request
+from tierwright.planning.counters import Counters
 
 SETUPS = {"8b-a100": "llama31-8b_a100_tp1", "8b-h100": "llama31-8b_h100_tp1"}
 BLOCK = 512
@@ -78,9 +79,9 @@ class _Bridge:
         blocks = run.hardware.kv_blocks * max(1, ready)
         held = sum(w["sum_decode_kv_tokens"] for w in workers)
         counters.kv_usage = min(1.0, held / (blocks * run.hardware.block_size))
-        page = counters.page(blocks, run.hardware.block_size)
+        text = page(counters, blocks, run.hardware.block_size)
         self._pages.append(
-            (now, "\n".join(line for line in page.splitlines() if "iteration_tokens" not in line))
+            (now, "\n".join(line for line in text.splitlines() if "iteration_tokens" not in line))
         )
         while len(self._pages) > 1 and self._pages[1][0] <= now - run.lag:
             self._pages.popleft()

@@ -5,22 +5,14 @@ import gzip
 import random
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import exp, lgamma
 from pathlib import Path
+
+from tierwright.planning.fleet import Request as Request
 
 WINDOW = 600.0
 DAY = 86_400.0
 QUANTILES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 99, 99.9)
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One request: arrival in seconds, prompt and output tokens."""
-
-    at: float
-    prompt: int
-    output: int
 
 
 def read_csv(path: Path) -> list[Request]:
