@@ -11,7 +11,8 @@ import yaml
 
 from tests.support.kubernetes import Kubernetes
 from tests.support.tcp_proxy import proxied
-from tierwright.kube.client import CredentialsError, HttpKubeClient
+from tierwright.kube.client import HttpKubeClient
+from tierwright.kube.credentials import CredentialsError
 from tierwright.kube.errors import ApiError, NetworkError, Verdict
 from tierwright.kube.resources import CONFIG_MAP, DEPLOYMENT, SERVICE, Object, ObjectRef, ResourceKind
 

@@ -29,7 +29,8 @@ from tierwright.control.schedule import Timing
 from tierwright.control.wiring import Watches, WatchesEndedError
 from tierwright.desired.labels import TIER_LABEL
 from tierwright.desired.names import label_value
-from tierwright.kube.client import CredentialsError, HttpKubeClient
+from tierwright.kube.client import HttpKubeClient
+from tierwright.kube.credentials import CredentialsError
 from tierwright.kube.errors import KubeError
 from tierwright.kube.events import EventRecorder
 from tierwright.observe.store import Store, TierKey

@@ -8,21 +8,19 @@ SSL_CERT_FILE and REQUESTS_CA_BUNDLE, meant for other programs, do not turn requ
 import asyncio
 import json
 import logging
-import os
 import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
 import aiohttp
-import yaml
 from kubernetes.aio import config as kube_config
 from kubernetes.aio.client import ApiClient, Configuration
 
 from tierwright.kube.credential_files import CredentialFiles
+from tierwright.kube.credentials import CredentialsError, read_credentials
 from tierwright.kube.errors import ApiError, NetworkError, error_of
 from tierwright.kube.resources import Object, ObjectRef, ResourceKind, kind_of, ref_of
 from tierwright.kube.verbs import Objects, PatchType, Propagation
@@ -30,26 +28,10 @@ from tierwright.telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
-SERVICE_ACCOUNT_TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 APPLY_TYPE: Final = "application/apply-patch+yaml"
 LIST_TIMEOUT_FACTOR: Final = 1.8
 """A page of a list may take longer than a single object, yet a server that hangs is not waited for."""
 MAX_LIST_RESTARTS: Final = 3
-MAX_CONNECTIONS: Final = 32
-_UNREADABLE: Final = (
-    kube_config.ConfigException,
-    OSError,
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    yaml.YAMLError,
-)
-"""What the package lets through when a file with credentials is missing, cut short, or of another shape."""
-
-
-class CredentialsError(Exception):
-    """No usable way to the API server is configured; the message says what was tried."""
 
 
 @dataclass(frozen=True)
@@ -62,32 +44,6 @@ class Connection:
     proxy: str | None
 
 
-async def load_configuration(kubeconfig: str) -> Configuration:
-    """Credentials from the named kubeconfig (several paths may be joined by ``:``), else the one that KUBECONFIG names,
-    else the pod's service account, else the user's own kubeconfig.
-
-    Raises CredentialsError.
-    """
-    configuration = Configuration(client_session_kwargs={"trust_env": False})
-    configuration.connection_pool_maxsize = MAX_CONNECTIONS
-    # The certificates of many clusters lack an authority key identifier, which Python 3.13 asks for by default.
-    configuration.disable_strict_ssl_verification = True
-    kubeconfig = kubeconfig or os.environ.get("KUBECONFIG", "")
-    try:
-        if not kubeconfig and SERVICE_ACCOUNT_TOKEN.exists():
-            kube_config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-        else:
-            await kube_config.load_kube_config(  # type: ignore[no-untyped-call]
-                config_file=kubeconfig or None, client_configuration=configuration, persist_config=False
-            )
-    except _UNREADABLE as error:
-        tried = (
-            f"kubeconfig {kubeconfig!r}" if kubeconfig else "the service account and the default kubeconfig"
-        )
-        raise CredentialsError(f"no credentials for the API server from {tried}: {error}") from error
-    return configuration
-
-
 def _new_api(configuration: Configuration, user_agent: str) -> ApiClient:
     """The transport of these credentials. Raises CredentialsError."""
     try:
@@ -96,17 +52,6 @@ def _new_api(configuration: Configuration, user_agent: str) -> ApiClient:
         raise CredentialsError(f"a certificate or key of the kubeconfig cannot be used: {error}") from error
     api.user_agent = user_agent
     return api
-
-
-def _files(kubeconfig: str, configuration: Configuration) -> CredentialFiles:
-    """All files that these credentials come from."""
-    named = kubeconfig or os.environ.get("KUBECONFIG", "")
-    if not named and not SERVICE_ACCOUNT_TOKEN.exists():
-        named = str(Path(kube_config.KUBE_CONFIG_DEFAULT_LOCATION).expanduser())
-    read = named.split(os.pathsep) if named else [str(SERVICE_ACCOUNT_TOKEN)]
-    return CredentialFiles(
-        [*read, configuration.ssl_ca_cert or "", configuration.cert_file or "", configuration.key_file or ""]
-    )
 
 
 class HttpKubeClient:
@@ -145,8 +90,7 @@ class HttpKubeClient:
 
         ``timeout`` in seconds bounds each request. Raises CredentialsError.
         """
-        configuration = await load_configuration(kubeconfig)
-        files = _files(kubeconfig, configuration)
+        configuration, files = await read_credentials(kubeconfig)
         return cls(
             _new_api(configuration, user_agent),
             files,
@@ -373,8 +317,7 @@ class HttpKubeClient:
             if self._api is not used:
                 return
             try:
-                fresh = await load_configuration(self._kubeconfig)
-                files = _files(self._kubeconfig, fresh)
+                fresh, files = await read_credentials(self._kubeconfig)
                 if files.stamps == self._files.stamps and fresh.host == used.configuration.host:
                     used.configuration.api_key = fresh.api_key
                     used.configuration.refresh_api_key_hook = fresh.refresh_api_key_hook

@@ -20,6 +20,10 @@ class CredentialFiles:
         self._clock = clock
         self._looked = clock()
 
+    def add(self, paths: Iterable[str]) -> None:
+        """Take note of further files as they are now."""
+        self._stamps |= {path: _stamp(path) for path in paths if path}
+
     @property
     def stamps(self) -> dict[str, _Stamp]:
         """Each file with what tells one state of it from another; None for one that is not there."""

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from kubernetes.aio.client import Configuration
 
-from tierwright.kube import client
-from tierwright.kube.client import CredentialsError, load_configuration
+from tierwright.kube import credential_files, credentials
+from tierwright.kube.credentials import CredentialsError, load_configuration, read_credentials
 
 
 def kubeconfig(folder: Path, server: str) -> Path:
@@ -29,7 +30,7 @@ def in_a_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A service account's token is mounted, and nothing of a kubeconfig is set."""
     token = tmp_path / "token"
     token.write_text("t")
-    monkeypatch.setattr(client, "SERVICE_ACCOUNT_TOKEN", token)
+    monkeypatch.setattr(credentials, "SERVICE_ACCOUNT_TOKEN", token)
     for variable in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
         monkeypatch.delenv(variable, raising=False)
 
@@ -64,3 +65,21 @@ async def test_a_kubeconfig_that_is_cut_off_anywhere_is_told_as_such(tmp_path: P
         except CredentialsError as error:
             assert str(path) in str(error)  # noqa: PT017 - most are refused, the last few can be read
     assert reads < len(text) / 10
+
+
+async def test_a_kubeconfig_that_is_replaced_while_it_is_read_counts_as_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = kubeconfig(tmp_path, "named")
+    load = credentials.load_configuration
+
+    async def load_and_replace(named: str) -> Configuration:
+        configuration = await load(named)
+        kubeconfig(tmp_path, "another").rename(path)
+        return configuration
+
+    monkeypatch.setattr(credentials, "load_configuration", load_and_replace)
+    monkeypatch.setattr(credential_files, "LOOK_EVERY", 0.0)
+    configuration, files = await read_credentials(str(path))
+    assert configuration.host == "http://named"
+    assert files.changed()
