@@ -1,12 +1,14 @@
 """Requests live and end as they should: alone, together, cancelled, refused; speculation changes the speed alone."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from dev.worker.models import random_tokens
 from tests.worker.support import Bench, greedy, run, texts
 from tierwright_worker.engine.executor import StepResult
-from tierwright_worker.engine.interface import FinishReason, SamplingParams
+from tierwright_worker.engine.interface import FinishReason, Mask, SamplingParams
 from tierwright_worker.engine.policies.acceptance import LayeredRule
 from tierwright_worker.engine.sequence import Request
 
@@ -129,6 +131,27 @@ def test_logprobs_are_those_of_the_chosen_tokens(tiny: Bench) -> None:
     for entry in logprobs:
         assert entry.logprob <= 0
         assert entry.top[0] == (entry.token, entry.logprob)
+
+
+class Broken:
+    """A constraint with a bug."""
+
+    def allowed(self, draft: Sequence[int]) -> list[Mask]:
+        raise IndexError(f"index {-1 - len(draft)} is out of bounds")
+
+    def take(self, tokens: Sequence[int]) -> bool:
+        raise AssertionError(f"nothing was allowed, and {tokens} came")
+
+
+def test_a_failure_in_choosing_one_requests_token_ends_that_request_alone(
+    tiny: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    alone = texts(run(tiny.engine(), [Request("a", prompt(1, 30), greedy(20))]))["a"]
+    broken = Request("b", prompt(2, 30), greedy(20), constraint=Broken())
+    outputs = run(tiny.engine(), [Request("a", prompt(1, 30), greedy(20)), broken])
+    assert [output.finished for output in outputs["b"]] == [FinishReason.ERROR]
+    assert texts(outputs)["a"] == alone
+    assert "IndexError: index -1 is out of bounds" in caplog.text
 
 
 def test_speculation_stops_above_the_batch_threshold(tiny: Bench) -> None:

@@ -42,7 +42,7 @@ class StepByStep:
     queue: list[Request] = field(default_factory=list)
     slots: dict[str, Request] = field(default_factory=dict)
     made: dict[str, int] = field(default_factory=dict)
-    fails: str | None = None
+    fails: BaseException | None = None
     refuses: str | None = None
     begun: int = 0
     cache_usage: float = 0.25
@@ -79,7 +79,7 @@ class StepByStep:
         self.begun += 1
         self.go.acquire()
         if self.fails:
-            raise RuntimeError(self.fails)
+            raise self.fails
         while self.queue and len(self.slots) < SLOTS:
             request = self.queue.pop(0)
             self.slots[request.id] = request
@@ -218,14 +218,55 @@ def test_the_state_says_what_is_held_and_how_speculation_is(stage: Stage) -> Non
     assert (state.drafting, state.cache_pages) == ({0: 1, 4: 1}, {"device": 3})
 
 
-def test_a_failed_iteration_ends_everything_with_its_reason(stage: Stage) -> None:
+def test_no_draft_length_is_shown_once_nobody_decodes(stage: Stage) -> None:
+    stage.submit(asked("a", tokens=1))
+    stage.step()
+    assert stage.runner.state().drafting == {}
+
+
+@dataclass
+class OfOneThread(StepByStep):
+    """A batch that only one thread may look at, as the real one, whose collections change while it iterates."""
+
+    asked_by: set[int] = field(default_factory=set)
+
+    @property
+    def cache_usage(self) -> float:  # type: ignore[override]
+        self.asked_by.add(threading.get_ident())
+        return 0.5
+
+    @cache_usage.setter
+    def cache_usage(self, _: float) -> None:
+        """The dataclass sets its default."""
+
+
+def test_only_the_engines_thread_looks_at_the_batch() -> None:
+    batch = OfOneThread()
+    made = Stage(batch, EngineRunner(batch, EngineFacts(100, SLOTS, frozenset()), QueueLimits(2)))
+    made.runner.observe(made.records.append)
+    made.runner.start()
+    made.submit(asked("a"))
+    made.step()
+    assert made.runner.state().cache_usage == 0.5
+    batch.go.release(1000)
+    made.runner.stop()
+    assert batch.asked_by
+    assert threading.get_ident() not in batch.asked_by
+
+
+class PanicError(BaseException):
+    """As extensions in Rust raise it: no Exception."""
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, PanicError])
+def test_a_failed_iteration_ends_everything_with_its_reason(stage: Stage, kind: type[BaseException]) -> None:
     stage.submit(asked("a"), asked("b"), asked("c"))
-    stage.batch.fails = "the device is gone\nand more"
+    stage.batch.fails = kind("the device is gone\nand more")
     stage.batch.go.release()
     until(lambda: len(stage.told) == 3)
     assert {progress.finish for progress in stage.told} == {FinishReason.ERROR}
-    assert stage.runner.state().failure == "RuntimeError: the device is gone"
-    assert isinstance(stage.runner.error, RuntimeError)
+    assert stage.runner.state().failure == f"{kind.__name__}: the device is gone"
+    assert isinstance(stage.runner.error, kind)
     assert not stage.submit(asked("d")).admitted
 
 

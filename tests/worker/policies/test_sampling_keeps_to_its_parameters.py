@@ -107,6 +107,13 @@ def test_cuts_keep_what_they_say(params: SamplingParams, kept: list[int]) -> Non
     assert list(distribution(of(0, 2, 3, 1), params).ids) == kept
 
 
+@pytest.mark.parametrize("temperature", [5e-324, 1e-310, 1e-300, 1e-8])
+def test_the_smallest_of_temperatures_leaves_the_likeliest_token(temperature: float) -> None:
+    for logits in ((1.0, 30.0, -2.0), (-1.0, 0.0, -300.0), (-5.0, -1.0, -math.inf)):
+        found = distribution(of(*logits), SamplingParams(temperature=temperature))
+        assert (list(found.ids), list(found.probabilities)) == ([1], [1.0])
+
+
 def test_a_token_that_cannot_come_has_no_probability() -> None:
     found = distribution(of(0, 2, 3, 1), SamplingParams(top_k=2))
     assert found.probability(0) == 0
@@ -206,6 +213,7 @@ def test_log_probabilities_are_those_of_the_whole_vocabulary() -> None:
         (SamplingParams(frequency_penalty=-3), "frequency_penalty"),
         (SamplingParams(repetition_penalty=0), "repetition_penalty"),
         (SamplingParams(repetition_penalty=math.inf), "repetition_penalty"),
+        (SamplingParams(repetition_penalty=1e-40), "repetition_penalty"),
         (SamplingParams(top_k=-2), "top_k"),
         (SamplingParams(max_tokens=0), "max_tokens"),
         (SamplingParams(min_tokens=-1), "min_tokens"),

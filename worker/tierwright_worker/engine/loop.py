@@ -295,7 +295,8 @@ class Engine:
                 end_tokens=self._settings.end_tokens,
             )
             complete = kept.reason is None and constraint is not None and constraint.take(kept.tokens)
-        except ConstraintError as error:
+        except Exception as error:
+            # Choosing a token is the host's own arithmetic: whatever fails there is this request's, and no one else's.
             return self._give_up(sequence, error)
         self.speculation.learn(sequence, draft, gained)
         reason = FinishReason.STOP if complete else kept.reason
@@ -349,9 +350,10 @@ class Engine:
         constrained = sequence.request.constraint is not None
         return bends or constrained or not params.greedy or params.logprobs is not None
 
-    def _give_up(self, sequence: Sequence, error: ConstraintError) -> Output:
+    def _give_up(self, sequence: Sequence, error: Exception) -> Output:
         """End one request that cannot go on; the others do."""
-        _log.warning("request %s ends: %s", sequence.request.id, error)
+        bug = None if isinstance(error, ConstraintError) else error
+        _log.warning("request %s ends: %s", sequence.request.id, error, exc_info=bug)
         del self._running[sequence.request.id]
         return Output(sequence.request.id, (), finished=FinishReason.ERROR)
 

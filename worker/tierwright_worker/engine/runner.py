@@ -6,7 +6,7 @@ The server's calls only put things into an inbox, which the thread empties betwe
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from tierwright_worker.engine.cached_prompts import CacheEvents
@@ -80,11 +80,6 @@ class Batch(Protocol):
         ...
 
     @property
-    def waiting(self) -> int:
-        """Requests without a slot."""
-        ...
-
-    @property
     def running(self) -> int:
         """Requests that hold a slot."""
         ...
@@ -115,6 +110,16 @@ class Batch(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What the batch showed when it last stood still; other threads read this, never the batch."""
+
+    cache_usage: float = 0.0
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    lengths: Mapping[int, int] = field(default_factory=dict)
+    cache_levels: Mapping[str, int] = field(default_factory=dict)
+
+
 @dataclass
 class _Held:
     """One request from its arrival to its end. `scheduled` is set when it has a slot."""
@@ -138,6 +143,7 @@ class EngineRunner:
     ) -> None:
         """`limits` decide on admission; the batch's own must not be stricter. Call `start` next."""
         self._batch = batch
+        self._seen = _Seen(cache_levels=dict(batch.cache_levels))
         self._facts = facts
         self._limits = limits
         self._clock = clock
@@ -149,7 +155,7 @@ class EngineRunner:
         self._cancels: list[RequestId] = []
         self._failure: str | None = None
         # What ended the engine; a WorkerError among them names the process's exit status.
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self._prefill_rate: float | None = None
         self._acceptance: float | None = None
         self._bent = 0
@@ -172,22 +178,22 @@ class EngineRunner:
         return self._facts
 
     def state(self) -> EngineState:
-        """What is true now; between iterations the batch's numbers stand still."""
+        """What is true now; the batch's numbers are those at the end of its last iteration."""
         with self._lock:
             running = sum(held.scheduled is not None for held in self._held.values())
             waiting = len(self._held) - running
-        speculation = self._batch.speculation
-        shown = next((reason for reason in SPECULATION_ORDER if speculation.reasons.get(reason)), "off")
+        seen = self._seen
+        shown = next((reason for reason in SPECULATION_ORDER if seen.reasons.get(reason)), "off")
         return EngineState(
-            running,
-            waiting,
-            self._batch.cache_usage,
-            shown,
-            self._acceptance,
-            self._failure,
-            speculation.lengths,
-            self._batch.cache_levels,
-            self._bent,
+            running=running,
+            waiting=waiting,
+            cache_usage=seen.cache_usage,
+            speculation=shown,
+            acceptance=self._acceptance,
+            failure=self._failure,
+            drafting=seen.lengths,
+            cache_pages=seen.cache_levels,
+            bent_tokens=self._bent,
         )
 
     def submit(self, requests: Sequence[EngineRequest], listener: ProgressListener) -> Admission:
@@ -235,15 +241,28 @@ class EngineRunner:
         try:
             while not self._stopping:
                 self._empty_inbox()
+                self._seen = self._look()
                 if self._batch.busy:
                     self._iterate()
                 else:
                     self._wake.wait(IDLE_SECONDS)
                     self._wake.clear()
-        except Exception as error:
-            # Whatever it was, the state of the device is unknown now: the process must end, and say why.
+        except BaseException as error:
+            # Whatever it was, a panic in compiled code included, the state of the device is unknown now: the process must
+            # end, and say why.
             self.error = error
             self._die(f"{type(error).__name__}: {error}".splitlines()[0])
+
+    def _look(self) -> _Seen:
+        """The batch's numbers between two iterations; in the engine's thread, for they change while one runs."""
+        batch = self._batch
+        return _Seen(
+            cache_usage=batch.cache_usage,
+            reasons=dict(batch.speculation.reasons),
+            # With the last request its draft length goes as well; nobody asks for another.
+            lengths=dict(batch.speculation.lengths) if batch.running else {},
+            cache_levels=dict(batch.cache_levels),
+        )
 
     def _empty_inbox(self) -> None:
         with self._lock:
@@ -281,6 +300,7 @@ class EngineRunner:
         before = self._batch.counters.prefill_tokens
         outputs = self._batch.iterate(started)
         ended = self._clock()
+        self._seen = self._look()
         read = self._batch.counters.prefill_tokens - before
         if read and ended > started:
             self._prefill_rate = _follow(self._prefill_rate, read / (ended - started))

@@ -1,6 +1,5 @@
 """Decides which token follows, given the logits, what the request asked for and one uniform number."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -46,6 +45,8 @@ def params_problem(params: SamplingParams) -> tuple[str, str] | None:
         ("min_p", params.min_p, 0.0, 1.0),
         ("presence_penalty", params.presence_penalty, -2.0, 2.0),
         ("frequency_penalty", params.frequency_penalty, -2.0, 2.0),
+        # Beyond these a logit overflows, and nothing that can be chosen is left.
+        ("repetition_penalty", params.repetition_penalty, 0.01, 100.0),
     )
     for name, value, low, high in ranges:
         # A NaN fails every comparison, so it is refused here as well.
@@ -53,8 +54,6 @@ def params_problem(params: SamplingParams) -> tuple[str, str] | None:
             return name, f"must be between {low:g} and {high:g}, got {value!r}"
     if params.top_p == 0:
         return "top_p", "must be above 0"
-    if not 0 < params.repetition_penalty < math.inf:
-        return "repetition_penalty", f"must be above 0, got {params.repetition_penalty!r}"
     if params.top_k < -1:
         return "top_k", f"must be at least 1, or 0 or -1 for no limit, got {params.top_k}"
     if params.max_tokens < 1:
@@ -84,8 +83,10 @@ def distribution(candidates: Candidates, params: SamplingParams) -> Distribution
     if params.temperature == 0:
         return Distribution(np.array([candidates.greedy], dtype=np.int64), np.ones(1))
     ids, logits = _within_top_k(candidates, params.top_k)
-    scaled = logits.astype(np.float64) / params.temperature
-    weights = np.exp(scaled - np.max(scaled))
+    # The likeliest token is 0 here, so that the smallest of temperatures makes nothing of it but 0.
+    below = logits.astype(np.float64) - np.max(logits)
+    with np.errstate(over="ignore"):
+        weights = np.exp(below / params.temperature)
     kept = _kept(weights, params)
     return Distribution(ids[kept], weights[kept] / np.sum(weights[kept]))
 
