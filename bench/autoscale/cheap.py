@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from bench.autoscale.fleet_page import page
 from bench.autoscale.policy import Policy
 from tierwright.planning import fleet
-from tierwright.planning.fleet import Hardware, Outcome, Request, Run
+from tierwright.planning.engine import Hardware, Request
+from tierwright.planning.fleet import Outcome, Run
 
 __all__ = ["A100_8B", "H100_8B", "Hardware", "Outcome", "Run", "replay"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from math import exp, lgamma
 from pathlib import Path
 
-from tierwright.planning.fleet import Request as Request
+from tierwright.planning.engine import Request as Request
 
 WINDOW = 600.0
 DAY = 86_400.0

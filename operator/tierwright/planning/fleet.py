@@ -1,28 +1,23 @@
-"""A discrete model of a fleet of engines: step by step where prompts are computed, jumping where only tokens are generated.
+"""A discrete model of a fleet of engines whose number of replicas a policy sets: requests are replayed, and each one is judged.
 
-Requests go round robin to the ready replicas and stay where they are. The step time is linear, the prompt cache never hits,
-and the KV cache never fills.
+Requests go round robin to the ready replicas and stay where they are; without a ready replica they wait in front. The step
+time is linear, the prompt cache never hits, and the KV cache never fills.
 """
 
-import heapq
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from math import ceil
-from typing import Generic, Protocol, TypeVar
+from math import inf
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from tierwright.planning.counters import Counters
+from tierwright.planning.engine import Hardware, Request
+from tierwright.planning.replica import Replica
 
 Page = TypeVar("Page")
 
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One request: arrival in seconds, prompt and output tokens."""
-
-    at: float
-    prompt: int
-    output: int
+_AFTER = 120.0
+"""Seconds for which the policy still decides when the last request has come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +28,10 @@ class Snapshot(Generic[Page]):
     page: tuple[float, Page] | None
     ready: int
     starting: tuple[float, ...]
+    """Age in seconds of each replica that is not ready yet."""
     wanted: int
+    queued: int = 0
+    """Requests that wait since no replica is ready."""
 
 
 class Policy(Protocol[Page]):
@@ -43,19 +41,6 @@ class Policy(Protocol[Page]):
 
     def tick(self, seen: Snapshot[Page]) -> int | None:
         """Replicas to ask for, or None to leave them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hardware:
-    """Seconds of a step: fixed + batch·B + context·K + prefill·P."""
-
-    name: str
-    fixed: float
-    batch: float
-    context: float
-    prefill: float
-    kv_blocks: int = 27_000
-    block_size: int = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +64,34 @@ class Run:
     seed: int = 1
 
 
+class Change(NamedTuple):
+    """The fleet from one time on."""
+
+    at: float
+    wanted: int
+    ready: int
+    billed: int
+    """Ready, starting and draining replicas."""
+
+
 @dataclass(slots=True)
 class Outcome:
     """What came of a run, from `score_from` on."""
 
     requests: int = 0
     misses: int = 0
+    """Requests that missed any objective."""
+    first_token_misses: int = 0
+    per_token_misses: int = 0
     hours: float = 0.0
+    """Replica-hours, those of starting and draining replicas included."""
     reversals: int = 0
     violation_minutes: int = 0
     peak: int = 0
     by_minute: dict[int, list[int]] = field(default_factory=dict)
+    """Requests and misses by the minute of arrival."""
+    changes: list[Change] = field(default_factory=list)
+    """The fleet over time, whether scored or not."""
 
     @property
     def attainment(self) -> float:
@@ -97,142 +99,131 @@ class Outcome:
         return 1 - self.misses / max(1, self.requests)
 
 
-class _Replica:
-    __slots__ = ("batch", "born", "context", "heap", "now", "outcome", "queue", "run", "shared", "steps")
+class _Fleet:
+    """The replicas and what they owe."""
 
-    def __init__(self, run: Run, shared: "_Shared", now: float) -> None:
-        self.run, self.shared, self.now = run, shared, now
-        self.steps, self.batch, self.context = 0, 0, 0.0
-        self.queue: deque[list[float]] = deque()  # [prompt tokens left, arrival, prompt, output]
-        self.heap: list[
-            tuple[int, float, float, float, float]
-        ] = []  # (last step, first token, arrival, prompt, output)
+    def __init__(self, run: Run, outcome: Outcome, uniform: Callable[[], float]) -> None:
+        self.run, self.outcome, self._uniform = run, outcome, uniform
+        self.counters = Counters(run.ttft, run.tpot)
+        self.ready = [self._replica(0.0) for _ in range(run.initial)]
+        self.draining: list[Replica] = []
+        self.starting: list[tuple[float, float, bool]] = []  # ready at, asked at, works
+        self.held: deque[Request] = deque()
+        self._turn = 0
+
+    def arrive(self, request: Request) -> None:
+        """Give a request to the next ready replica."""
+        if self.starting:
+            self.grow(request.at)
+        if not self.ready:
+            self.held.append(request)
+            return
+        replica = self.ready[self._turn % len(self.ready)]
+        self._turn += 1
+        replica.advance(request.at)
+        replica.take(request)
+
+    def grow(self, now: float) -> None:
+        """Make ready what has started by now."""
+        done = [each for each in self.starting if each[2] and each[0] <= now]
+        for each in done:
+            self.starting.remove(each)
+            self.ready.append(self._replica(max(now, each[0])))
+        while self.held and self.ready:
+            replica = self.ready[self._turn % len(self.ready)]
+            self._turn += 1
+            replica.take(self.held.popleft())
 
     def advance(self, to: float) -> None:
-        hw, run, shared = self.run.hardware, self.run, self.shared
-        counters = shared.counters
-        while self.now < to:
-            if self.queue and self.batch < run.sequences:
-                budget = float(run.chunk - self.batch)
-                computed = 0.0
-                done: list[list[float]] = []
-                while self.queue and budget > 0 and self.batch + len(done) < run.sequences:
-                    head = self.queue[0]
-                    take = min(head[0], budget)
-                    head[0] -= take
-                    computed += take
-                    budget -= take
-                    if head[0] > 0:
-                        break
-                    done.append(self.queue.popleft())
-                took = hw.fixed + hw.batch * self.batch + hw.context * self.context + hw.prefill * computed
-                self._generate(1, took)
-                counters.prompt_tokens += computed
-                for _, arrival, prompt, output in done:
-                    counters.first(self.now - arrival)
-                    counters.output_tokens += 1
-                    if output <= 1:
-                        shared.judge(arrival, self.now - arrival, None)
-                    else:
-                        heapq.heappush(
-                            self.heap, (self.steps + int(output) - 1, self.now, arrival, prompt, output)
-                        )
-                        self.batch += 1
-                        self.context += prompt
-            elif self.batch:
-                took = hw.fixed + hw.batch * self.batch + hw.context * self.context
-                count = min(self.heap[0][0] - self.steps, max(1, ceil((to - self.now) / took)))
-                took += hw.context * self.batch * count / 2
-                self._generate(count, took)
+        """Work until `to`, and refresh the gauges."""
+        self.grow(to)
+        for replica in (*self.ready, *self.draining):
+            replica.advance(to)
+        self.draining = [replica for replica in self.draining if replica.busy]
+        counters, engine = self.counters, self.run.hardware
+        counters.running = sum(replica.batch for replica in (*self.ready, *self.draining))
+        counters.waiting = sum(replica.waiting for replica in (*self.ready, *self.draining))
+        capacity = engine.kv_blocks * engine.block_size * max(1, len(self.ready))
+        counters.kv_usage = sum(replica.context for replica in self.ready) / capacity
+
+    def resize(self, wanted: int, now: float) -> None:
+        """Start or take away replicas; those that start go first, then the youngest, which ends what it has."""
+        run = self.run
+        extra = len(self.ready) + len(self.starting) - wanted
+        for _ in range(max(0, -extra)):
+            wait = run.cold_start * (1 + run.jitter * (2 * self._uniform() - 1))
+            self.starting.append((now + wait, now, self._uniform() >= run.failure))
+        for _ in range(max(0, extra)):
+            if self.starting:
+                self.starting.pop()
             else:
-                self.now = to
+                self.draining.append(self.ready.pop())
 
-    def _generate(self, count: int, took: float) -> None:
-        counters, shared = self.shared.counters, self.shared
-        self.now += count * took
-        self.steps += count
-        counters.steps += count
-        if self.batch:
-            tokens = self.batch * count
-            counters.output_tokens += tokens
-            counters.inter_tokens += tokens
-            counters.inter_token_seconds += tokens * took
-            self.context += tokens
-            while self.heap and self.heap[0][0] <= self.steps:
-                _, first, arrival, prompt, output = heapq.heappop(self.heap)
-                self.batch -= 1
-                self.context -= prompt + output - 1
-                shared.judge(arrival, first - arrival, (self.now - first) / (output - 1))
+    def finish(self) -> None:
+        """Let every request end; one that no replica will ever take has missed everything."""
+        for replica in (*self.ready, *self.draining):
+            replica.finish()
+        while self.held:
+            self._judge(self.held.popleft().at, inf, None)
 
+    def _replica(self, now: float) -> Replica:
+        run = self.run
+        return Replica(run.hardware, run.chunk, run.sequences, self.counters, self._judge, now)
 
-class _Shared:
-    def __init__(self, run: Run, outcome: Outcome) -> None:
-        self.run, self.outcome, self.counters = run, outcome, Counters()
-
-    def judge(self, arrival: float, ttft: float, tpot: float | None) -> None:
-        self.counters.ended(tpot)
-        if arrival >= self.run.score_from:
-            missed = ttft > self.run.ttft or (tpot is not None and tpot > self.run.tpot)
-            self.outcome.requests += 1
-            self.outcome.misses += missed
-            minute = self.outcome.by_minute.setdefault(int(arrival // 60), [0, 0])
-            minute[0] += 1
-            minute[1] += missed
+    def _judge(self, arrival: float, ttft: float, tpot: float | None) -> None:
+        if arrival < self.run.score_from:
+            return
+        outcome, run = self.outcome, self.run
+        late, slow = ttft > run.ttft, tpot is not None and tpot > run.tpot
+        missed = late or slow
+        outcome.requests += 1
+        outcome.misses += missed
+        outcome.first_token_misses += late
+        outcome.per_token_misses += slow
+        minute = outcome.by_minute.setdefault(int(arrival // 60), [0, 0])
+        minute[0] += 1
+        minute[1] += missed
 
 
 def replay(
-    requests: Sequence[Request],
+    requests: Iterable[Request],
     policy: Policy[Page],
     run: Run,
     publish: Callable[[Counters, int, int], Page],
     uniform: Callable[[], float],
     target: float = 0.99,
 ) -> Outcome:
-    """Replay the requests while the policy sets the number of replicas.
+    """Replay the requests, which come in order of arrival, while the policy sets the number of replicas.
 
     `publish` makes the page that the policy sees from the fleet's counters, its KV blocks and their size in tokens;
-    `uniform` draws from [0, 1) for the jitter and the failures of starts.
+    `uniform` draws from [0, 1) for the jitter and the failures of starts. Memory does not grow with the number of requests.
     """
     outcome = Outcome()
-    shared = _Shared(run, outcome)
-    ready = [_Replica(run, shared, 0.0) for _ in range(run.initial)]
-    draining: list[_Replica] = []
-    starting: list[tuple[float, float, bool]] = []  # (ready at, asked at, works)
+    fleet = _Fleet(run, outcome, uniform)
     pages: deque[tuple[float, Page]] = deque()
-    wanted, turn, last_move, tick = run.initial, 0, 0, run.tick
-    end = requests[-1].at + 120.0
+    wanted, last_move, tick = run.initial, 0, run.tick
     feed = iter(requests)
     upcoming = next(feed, None)
-    while tick <= end:
-        while upcoming is not None and upcoming.at < tick:
-            if starting and any(each[2] and each[0] <= upcoming.at for each in starting):
-                ready += _grown(starting, upcoming.at, run, shared)
-            if ready:
-                replica = ready[turn % len(ready)]
-                turn += 1
-                replica.advance(upcoming.at)
-                replica.queue.append([upcoming.prompt, upcoming.at, upcoming.prompt, upcoming.output])
+    last = -_AFTER
+    while upcoming is not None or tick <= last + _AFTER:
+        while upcoming is not None and upcoming[0] < tick:
+            fleet.arrive(upcoming)
+            last = upcoming[0]
             upcoming = next(feed, None)
-        ready += _grown(starting, tick, run, shared)
-        for replica in (*ready, *draining):
-            replica.advance(tick)
-        draining = [replica for replica in draining if replica.batch or replica.queue]
-        counters = shared.counters
-        counters.running = sum(replica.batch for replica in (*ready, *draining))
-        counters.waiting = sum(len(replica.queue) for replica in (*ready, *draining))
-        capacity = run.hardware.kv_blocks * run.hardware.block_size * max(1, len(ready))
-        counters.kv_usage = sum(replica.context for replica in ready) / capacity
-        blocks = run.hardware.kv_blocks * max(1, len(ready))
-        pages.append((tick, publish(counters, blocks, run.hardware.block_size)))
+        fleet.advance(tick)
+        pages.append((tick, _page(fleet, publish)))
         while len(pages) > 1 and pages[1][0] <= tick - run.lag:
             pages.popleft()
-        billed = len(ready) + len(draining) + len(starting)
+        ready, billed = len(fleet.ready), len(fleet.ready) + len(fleet.draining) + len(fleet.starting)
         if tick >= run.score_from:
             outcome.hours += billed * run.tick / 3600
             outcome.peak = max(outcome.peak, billed)
+        change = Change(tick, wanted, ready, billed)
+        if not outcome.changes or outcome.changes[-1][1:] != change[1:]:
+            outcome.changes.append(change)
         seen_page = None if run.outage[0] <= tick < run.outage[1] else pages[0]
-        ages = tuple(tick - asked for _, asked, _ in starting)
-        answer = policy.tick(Snapshot(tick, seen_page, len(ready), ages, wanted))
+        ages = tuple(tick - asked for _, asked, _ in fleet.starting)
+        answer = policy.tick(Snapshot(tick, seen_page, ready, ages, wanted, len(fleet.held)))
         if answer is not None and answer != wanted:
             answer = min(run.most, max(0, answer))
             move = 1 if answer > wanted else -1
@@ -240,28 +231,15 @@ def replay(
                 outcome.reversals += 1
             last_move = move if answer != wanted else last_move
             wanted = answer
-            extra = len(ready) + len(starting) - wanted
-            for _ in range(max(0, -extra)):
-                wait = run.cold_start * (1 + run.jitter * (2 * uniform() - 1))
-                starting.append((tick + wait, tick, uniform() >= run.failure))
-            for _ in range(max(0, extra)):
-                if starting:
-                    starting.pop()
-                else:
-                    draining.append(ready.pop())
+            fleet.resize(wanted, tick)
         tick += run.tick
-    for replica in (*ready, *draining):
-        replica.advance(end + 3600)
+    fleet.finish()
     outcome.violation_minutes = sum(
         missed > (1 - target) * seen for seen, missed in outcome.by_minute.values()
     )
     return outcome
 
 
-def _grown(
-    starting: list[tuple[float, float, bool]], now: float, run: Run, shared: _Shared
-) -> list[_Replica]:
-    done = [each for each in starting if each[2] and each[0] <= now]
-    for each in done:
-        starting.remove(each)
-    return [_Replica(run, shared, max(now, each[0])) for each in done]
+def _page(fleet: _Fleet, publish: Callable[[Counters, int, int], Page]) -> Page:
+    engine = fleet.run.hardware
+    return publish(fleet.counters, engine.kv_blocks * max(1, len(fleet.ready)), engine.block_size)
