@@ -54,7 +54,10 @@ def divide(claims: Sequence[Claim], devices: int) -> tuple[Grant, ...]:
     taken_on = dict.fromkeys((claim.tier for claim in claims), 0.0)
     granted = _granted(claims, devices, taken_on)
     for _ in claims:  # a chain of fallbacks is no longer than that, and a ring ends there
-        taken_on = _handed_down(claims, granted)
+        handed_down = _handed_down(claims, granted)
+        if handed_down == taken_on:
+            break
+        taken_on = handed_down
         granted = _granted(claims, devices, taken_on)
     return tuple(
         Grant(
