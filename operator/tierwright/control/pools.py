@@ -104,7 +104,22 @@ class Pools:
 
     def _sharer(self, key: TierKey, now: datetime) -> Sharer | None:
         noted = self._noted[key]
-        return sharer_of(key, noted.tier, self._pods(key), wanted=noted.wanted, asked=noted.asked, now=now)
+        return sharer_of(
+            key,
+            noted.tier,
+            self._pods(key),
+            wanted=noted.wanted,
+            asked=noted.asked,
+            now=now,
+            fallback=self._fallback(key, noted.tier),
+        )
+
+    def _fallback(self, key: TierKey, tier: InferenceTier) -> TierKey | None:
+        traffic = tier.spec.traffic
+        if not self._has_gateway or traffic is None or traffic.fallback is None:
+            return None
+        takers = self._store.same_speed(key[0], tier.spec.model.name, traffic.fallback.to)
+        return (key[0], str(takers[0]["metadata"]["name"])) if takers else None
 
     def _pods(self, key: TierKey) -> Iterable[PodView]:
         return [pod_view(pod) for pod in self._store.pods_of(*key)]
