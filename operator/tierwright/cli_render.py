@@ -1,19 +1,16 @@
 """Decides what ``tierwright render`` prints: the children of each tier in the files, or all that is wrong with all of them."""
 
-import io
-import os
-import re
 import sys
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tierwright import cli_yaml
 from tierwright.api.engine import EngineType
 from tierwright.api.parse import parse_tier
-from tierwright.api.tier import GROUP, KIND, InferenceTier
+from tierwright.api.tier import KIND, InferenceTier
 from tierwright.api.warnings import not_used_yet
+from tierwright.cli_documents import Document, Input, Problem, documents, emit, is_something_else, read
 from tierwright.desired.bundle import (
     Bundle,
     BundleContext,
@@ -23,17 +20,6 @@ from tierwright.desired.bundle import (
     refusals_of_parts,
 )
 from tierwright.engines.engine import WORKER_REPOSITORY
-
-STDIN: Final = "-"
-_DOCUMENT_START: Final = re.compile(r"^(?=---(?:\s|$))", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Input:
-    """The text of one file."""
-
-    name: str
-    text: str
 
 
 @dataclass(frozen=True)
@@ -48,28 +34,11 @@ class RenderResult:
 
 
 @dataclass(frozen=True)
-class _Document:
-    where: str
-    content: Any
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """Something to say about one document."""
-
-    where: str
-    words: str
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.words}"
-
-
-@dataclass(frozen=True)
 class _Rendered:
     """What comes of one document."""
 
     bundle: Bundle | None
-    problems: list[_Problem]
+    problems: list[Problem]
     warnings: tuple[str, ...] = ()
 
 
@@ -81,7 +50,7 @@ def run(names: Iterable[str], context: BundleContext, namespace: str | None = No
         context: what the operator knows beside the tiers.
         namespace: of the tiers that name none.
     """
-    inputs, unreadable = _read(names)
+    inputs, unreadable = read(names)
     result = render_documents(inputs, context, namespace)
     for warning in result.warnings:
         print(f"warning: {warning}", file=sys.stderr)
@@ -89,23 +58,7 @@ def run(names: Iterable[str], context: BundleContext, namespace: str | None = No
         print(f"error: {error}", file=sys.stderr)
     if unreadable or result.errors:
         return 1
-    return _print(cli_yaml.dump(result.children))
-
-
-def _print(text: str) -> int:
-    """Writes to stdout; 1 when whoever reads it went away or the disk is full."""
-    try:
-        # YAML is UTF-8, whatever the terminal's own encoding.
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8")
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except OSError as error:
-        print(f"error: the output cannot be written: {error.strerror}", file=sys.stderr)
-        # The interpreter flushes once more when it ends, and would say the same in its own way.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    return 0
+    return emit(cli_yaml.dump(result.children))
 
 
 def render_documents(
@@ -118,10 +71,10 @@ def render_documents(
     seen: dict[Hashable, str] = {}
     for source in inputs:
         found = False
-        for item in _documents(source):
-            if isinstance(item, _Problem):
+        for item in documents(source):
+            if isinstance(item, Problem):
                 errors.append(str(item))
-            elif _is_something_else(item.content):
+            elif is_something_else(item.content):
                 kind = item.content["kind"]
                 warnings.append(f"{item.where}: {kind} is no {KIND} and was left out")
                 continue
@@ -139,21 +92,21 @@ def render_documents(
     return RenderResult(() if errors else tuple(children), tuple(errors), tuple(warnings))
 
 
-def _in_namespace(document: _Document, namespace: str | None) -> _Document:
+def _in_namespace(document: Document, namespace: str | None) -> Document:
     """The document with the namespace put in, where it names none."""
     content = document.content
     metadata = content.get("metadata") if isinstance(content, dict) else None
     if namespace is None or not isinstance(metadata, dict) or metadata.get("namespace") is not None:
         return document
-    return _Document(document.where, {**content, "metadata": {**metadata, "namespace": namespace}})
+    return Document(document.where, {**content, "metadata": {**metadata, "namespace": namespace}})
 
 
 def _render(
-    document: _Document, namespace: str | None, seen: dict[Hashable, str], context: BundleContext
+    document: Document, namespace: str | None, seen: dict[Hashable, str], context: BundleContext
 ) -> _Rendered:
     where = document.where
     parsed = parse_tier(document.content, strict=True)
-    problems = [_Problem(where, str(error).removeprefix(": ")) for error in parsed.errors]
+    problems = [Problem(where, str(error).removeprefix(": ")) for error in parsed.errors]
     if parsed.tier is None:
         told = {error.path for error in parsed.errors}
         refused = refusals_of_parts(parsed.readable) if parsed.readable is not None else ()
@@ -161,7 +114,7 @@ def _render(
     tier = parsed.tier
     if namespace not in (None, tier.metadata.namespace):
         words = f"is {tier.metadata.namespace}, but --namespace says {namespace}; remove one of them"
-        problems.append(_Problem(where, f"metadata.namespace: {words}"))
+        problems.append(Problem(where, f"metadata.namespace: {words}"))
     problems += _twins(tier, where, seen)
     bundle = desired_bundle(tier, context)
     if isinstance(bundle, Bundle):
@@ -170,8 +123,8 @@ def _render(
     return _Rendered(None, problems + _refused(where, refusals(tier)))
 
 
-def _refused(where: str, found: Sequence[Refusal]) -> list[_Problem]:
-    return [_Problem(where, f"{one.path}: {one.message}") for one in found]
+def _refused(where: str, found: Sequence[Refusal]) -> list[Problem]:
+    return [Problem(where, f"{one.path}: {one.message}") for one in found]
 
 
 def _own_image(tier: InferenceTier, bundle: Bundle, context: BundleContext) -> Iterator[str]:
@@ -188,7 +141,7 @@ def _own_image(tier: InferenceTier, bundle: Bundle, context: BundleContext) -> I
         )
 
 
-def _twins(tier: InferenceTier, where: str, seen: dict[Hashable, str]) -> Iterator[_Problem]:
+def _twins(tier: InferenceTier, where: str, seen: dict[Hashable, str]) -> Iterator[Problem]:
     """What two tiers may not share; the cluster would let the later one wait in conflict."""
     namespace, name = tier.metadata.namespace, tier.metadata.name
     model, speed = tier.spec.model.name, tier.spec.speed
@@ -204,51 +157,4 @@ def _twins(tier: InferenceTier, where: str, seen: dict[Hashable, str]) -> Iterat
     ):
         first = seen.setdefault(identity, where)
         if first != where:
-            yield _Problem(where, words.format(first=first))
-
-
-def _documents(source: Input) -> Iterator[_Document | _Problem]:
-    """Each document by itself, so that one that cannot be read hides none of the others."""
-    line = 0
-    number = 0
-    for text in _DOCUMENT_START.split(source.text):
-        try:
-            content = cli_yaml.load(text, line)
-        except cli_yaml.UnreadableError as error:
-            number += 1
-            yield _Problem(f"{source.name}, document {number}", f"cannot be read as YAML: {error}")
-        else:
-            if content is not None:
-                number += 1
-                yield from _items(f"{source.name}, document {number}", content)
-        line += text.count("\n")
-
-
-def _items(where: str, content: Any) -> Iterator[_Document]:
-    """The document, or the items of a list as ``kubectl get -o yaml`` prints it."""
-    if isinstance(content, dict) and content.get("kind") == "List" and isinstance(content.get("items"), list):
-        for index, item in enumerate(content["items"]):
-            yield _Document(f"{where}, items[{index}]", item)
-    else:
-        yield _Document(where, content)
-
-
-def _is_something_else(content: Any) -> bool:
-    if not isinstance(content, dict) or not content.get("kind"):
-        return False
-    return content["kind"] != KIND and not str(content.get("apiVersion")).startswith(f"{GROUP}/")
-
-
-def _read(names: Iterable[str]) -> tuple[list[Input], list[str]]:
-    inputs: list[Input] = []
-    errors: list[str] = []
-    for name in names:
-        try:
-            text = sys.stdin.read() if name == STDIN else Path(name).read_text(encoding="utf-8")
-        except OSError as error:
-            errors.append(f"{name}: cannot be read: {error.strerror}")
-        except UnicodeDecodeError:
-            errors.append(f"{name}: is no UTF-8 text")
-        else:
-            inputs.append(Input("stdin" if name == STDIN else name, text))
-    return inputs, errors
+            yield Problem(where, words.format(first=first))

@@ -1,0 +1,58 @@
+"""What one tier's part of a trace amounts to, and which of its requests no number of replicas could serve in time."""
+
+from dataclasses import dataclass, field
+
+from tierwright.planning.case import Case
+from tierwright.planning.engine import Request
+
+
+@dataclass(slots=True)
+class Demand:
+    """Sums over the requests of one tier; times in seconds."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    last: float = 0.0
+    work: float = 0.0
+    """Engine seconds beside the fixed part of steps, see `capacity.work.Mix.work`."""
+    late: int = 0
+    """Requests whose first token comes too late on an idle replica."""
+    slow: int = 0
+    unattainable: int = 0
+    """Requests that miss any objective on an idle replica."""
+    busiest: int = 0
+    """Most requests within one minute."""
+    _minute: int = field(default=0, repr=False)
+    _in_minute: int = field(default=0, repr=False)
+
+    def add(self, request: Request, case: Case) -> None:
+        """Count one request; they come in order of arrival."""
+        at, prompt, output = request
+        engine = case.engine
+        self.requests += 1
+        self.prompt_tokens += prompt
+        self.output_tokens += output
+        self.last = at
+        self.work += engine.prefill * prompt + output * (
+            engine.batch + engine.context * (prompt + output / 2)
+        )
+        late = engine.soonest(prompt, case.chunk) > case.first_token
+        slow = output > 1 and engine.fastest(prompt, output) > case.per_token
+        self.late += late
+        self.slow += slow
+        self.unattainable += late or slow
+        minute = int(at // 60)
+        self._in_minute = self._in_minute + 1 if minute == self._minute else 1
+        self._minute = minute
+        self.busiest = max(self.busiest, self._in_minute)
+
+    @property
+    def unattainable_share(self) -> float:
+        """Share of requests that miss however many replicas there are."""
+        return self.unattainable / max(1, self.requests)
+
+    @property
+    def replicas(self) -> float:
+        """Replicas that the work alone would keep at their limit, on average."""
+        return self.work / max(60.0, self.last)
