@@ -63,11 +63,13 @@ def render(
     release: str = RELEASE,
     namespace: str = NAMESPACE,
     kube_version: str = "1.37.0",
+    api_versions: Sequence[str] = (),
     notes: bool = False,
 ) -> str:
     """What helm renders offline; ``values`` are ``--set-json`` assignments such as ``image.tag="1.2"``.
 
-    With ``notes`` the text that an install prints, objects and NOTES.
+    ``api_versions`` are those that the cluster knows beside Kubernetes' own. With ``notes`` the text that an install
+    prints, objects and NOTES.
 
     Raises HelmError with helm's words when it refuses.
     """
@@ -77,6 +79,8 @@ def render(
         command += ["--values", str(values_file)]
     for value in values:
         command += ["--set-json", value]
+    for version in api_versions:
+        command += ["--api-versions", version]
     return run_helm(command)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from dev import chart
+from dev.dashboard import dashboard_json
 from tierwright.api.crd import crd_yaml
 from tierwright.api.reference import reference_page
 from tierwright.api.runbook import runbook_page
@@ -33,6 +34,7 @@ FILES: Final[tuple[Generated, ...]] = (
     Generated("docs/runbook.md", runbook_page),
     Generated("charts/tierwright/templates/crd-inferencetiers.yaml", chart.crd_template),
     Generated("charts/tierwright/files/rbac.yaml", chart.rbac_data),
+    Generated("charts/tierwright/files/dashboard.json", dashboard_json),
     Generated("manifests/install.yaml", chart.install_manifest),
 )
 

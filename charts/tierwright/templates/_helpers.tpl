@@ -51,3 +51,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 {{- end -}}
+
+{{/* The labels of all objects, and those by which a Prometheus or Grafana finds its own: (list . ofTheirs). */}}
+{{- define "tierwright.monitoringLabels" -}}
+{{ include "tierwright.labels" (index . 0) }}
+{{- with index . 1 }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
