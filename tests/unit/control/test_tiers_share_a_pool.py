@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.unit.control import pods
-from tests.unit.control.test_room_of_a_pool import NOW, serves, waits
+from tests.unit.control.pods import NOW
+from tests.unit.control.test_room_of_a_pool import serves, waits
 from tierwright.capacity.decision import Decision, Inputs, Reason
 from tierwright.control.pool_budget import (
     NO_LIMIT,
@@ -20,6 +21,7 @@ from tierwright.control.pool_budget import (
     shares,
     within_share,
 )
+from tierwright.observe.pods import pod_view
 
 GPU = "nvidia.com/gpu"
 POOL = Pool("karpenter.sh/nodepool=h100", GPU)
@@ -181,6 +183,6 @@ def test_a_tier_of_another_mode_claims_what_it_is_asked_for() -> None:
 def test_a_pod_that_waits_for_something_else_takes_no_device_from_others() -> None:
     scheduled = pods.condition("PodScheduled", "False", "Unschedulable", 'pod has unbound claim "weights"')
     pod = pods.pod("waits", node="", phase="Pending", containers=[], conditions=[scheduled])
-    found = sharer_of(("serving", "x"), pods.tier(), [pods.pod_view(pod)], wanted=1, asked=1, now=NOW)
+    found = sharer_of(("serving", "x"), pods.tier(), [pod_view(pod)], wanted=1, asked=1, now=NOW)
     assert found is not None
     assert not found.waits
