@@ -1,4 +1,7 @@
-"""Lives as a server process does: port closed while starting, ready, and on SIGTERM drained or aborted."""
+"""Lives as a server process does: port closed while starting, ready, and on SIGTERM drained or aborted.
+
+SIGUSR1, which a vLLM does not know, lets /metrics fail from then on, and the next one lets it answer again.
+"""
 
 import asyncio
 import contextlib
@@ -34,6 +37,7 @@ async def serve(config: EngineConfig, settings: Settings) -> int:
         )
         return settings.exit_at_start
     server = Server(config, settings)
+    loop.add_signal_handler(signal.SIGUSR1, _toggle_metrics, server)
     runner = web.AppRunner(
         server.app(), access_log=None, handler_cancellation=True, shutdown_timeout=LAST_WORDS_SECONDS
     )
@@ -55,6 +59,11 @@ async def serve(config: EngineConfig, settings: Settings) -> int:
     await runner.cleanup()
     say("stopped")
     return 0
+
+
+def _toggle_metrics(server: Server) -> None:
+    server.metrics_fail = not server.metrics_fail
+    say(f"SIGUSR1: /metrics {'fails' if server.metrics_fail else 'answers'} from now on")
 
 
 async def _stopped_within(stop: asyncio.Event, seconds: float | None) -> bool:

@@ -43,6 +43,8 @@ class Server:
     def __init__(self, config: EngineConfig, settings: Settings) -> None:
         self.config = config
         self.draining = False
+        self.metrics_fail = False
+        """Answer /metrics with an error, as an engine does whose exporter broke while it serves on."""
         self._settings = settings
         self._metrics = EngineMetrics(config)
         self._http = HttpMetrics(self._metrics.registry)
@@ -158,6 +160,8 @@ class Server:
         return web.json_response({"server_load": self.engine.in_flight if self.config.load_tracking else 0})
 
     async def _metrics_page(self, _: web.Request) -> web.Response:
+        if self.metrics_fail:
+            return web.Response(status=503, text="the metrics fail until the next SIGUSR1")
         self._metrics.refresh(self.engine.scheduler)
         page = generate_latest(self._metrics.registry)
         return web.Response(body=page, headers={"Content-Type": CONTENT_TYPE_LATEST})

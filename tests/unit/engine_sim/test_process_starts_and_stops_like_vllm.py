@@ -102,6 +102,16 @@ async def test_with_a_shutdown_timeout_requests_in_flight_finish_and_new_ones_ar
         assert await exit_code(child) == 0
 
 
+async def test_a_signal_lets_the_metrics_fail_while_requests_are_served_on() -> None:
+    async with process() as (child, url), aiohttp.ClientSession() as session:
+        await until_line(child, "ready on")
+        for words, status in (("fails", 503), ("answers", 200)):
+            child.send_signal(signal.SIGUSR1)
+            await until_line(child, f"/metrics {words}")
+            assert await status_of(session, f"{url}/metrics") == status
+            assert await status_of(session, f"{url}/health") == 200
+
+
 @pytest.mark.parametrize("arguments", [(), ("--shutdown-timeout", "1")], ids=["default", "too short"])
 async def test_requests_still_in_flight_at_the_deadline_are_aborted(arguments: tuple[str, ...]) -> None:
     async with process(*arguments, STEP_BASE_MS="60000") as (child, url), aiohttp.ClientSession() as session:
