@@ -54,7 +54,7 @@ def _attainment(window: str) -> str:
 
 def _latency(metric: str, objective: str) -> tuple[Query, ...]:
     return (
-        Query(f"{metric}{{{_TIER}}}", "{{name}} p{{quantile}}"),
+        Query(f"{metric}{{{_TIER}}}", "{{name}} p{{percentile}}"),
         Query(f'tierwright_tier_objective_seconds{{objective="{objective}", {_TIER}}}', "{{name}} promised"),
     )
 
@@ -201,7 +201,7 @@ _DECISION: Final = Row(
             "Time to a new replica",
             "Measured starts, and the horizon that follows from them.",
             (
-                Query(f"tierwright_tier_start_seconds{{{_TIER}}}", "{{name}} start p{{quantile}}"),
+                Query(f"tierwright_tier_start_seconds{{{_TIER}}}", "{{name}} start p{{percentile}}"),
                 *_gauges(("tierwright_decision_horizon_seconds", "horizon")),
             ),
             "s",

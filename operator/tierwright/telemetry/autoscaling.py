@@ -63,10 +63,10 @@ class AutoscalingMetrics:
 
         self._latency = {
             Objective.FIRST_TOKEN: gauge(
-                names.FIRST_TOKEN, "Time to first token over the last minutes.", "quantile"
+                names.FIRST_TOKEN, "Time to first token over the last minutes.", "percentile"
             ),
             Objective.PER_TOKEN: gauge(
-                names.PER_TOKEN, "Time per output token over the last minutes.", "quantile"
+                names.PER_TOKEN, "Time per output token over the last minutes.", "percentile"
             ),
         }
         self._objective = gauge(names.OBJECTIVE, "Latency that the tier's spec promises.", "objective")
@@ -117,7 +117,7 @@ class AutoscalingMetrics:
             names.REPLICA_SECONDS, "Replicas that held their place, starting and draining ones included."
         )
         self._cost = counter(names.COST, "Cost of those replicas, in the currency of scaling.cost.")
-        self._starts = gauge(names.START_SECONDS, "Time from asked for to ready.", "quantile")
+        self._starts = gauge(names.START_SECONDS, "Time from asked for to ready.", "percentile")
         self._scrapes = counter(names.SCRAPES, "Pods that gave a sample.")
         self._failures = counter(names.SCRAPE_FAILURES, "Pods that gave no sample, by cause.", "cause")
         self._page_faults = counter(
@@ -199,8 +199,8 @@ class AutoscalingMetrics:
     def _record_latency(self, key: Key, metric: Gauge, quantiles: Quantiles | None) -> None:
         """Without requests there is no latency: the series goes, since an old figure would read as a new one."""
         values = (None, None, None) if quantiles is None else (quantiles.p50, quantiles.p95, quantiles.p99)
-        for quantile, value in zip(names.QUANTILES, values, strict=True):
-            _set_or_remove(metric, (*key, quantile), value)
+        for percentile, value in zip(names.PERCENTILES, values, strict=True):
+            _set_or_remove(metric, (*key, percentile), value)
 
     def _record_replicas(self, key: Key, replicas: ReplicaCounts) -> None:
         recommended = replicas.desired if replicas.recommended is None else replicas.recommended
@@ -238,8 +238,8 @@ class AutoscalingMetrics:
     def _record_cost(self, key: Key, tier: _Tier, now: float, tick: Tick) -> None:
         if tick.starts is not None:
             values = (tick.starts.p50, tick.starts.p90)
-            for quantile, value in zip(names.START_QUANTILES, values, strict=True):
-                self._starts.labels(*key, quantile).set(value)
+            for percentile, value in zip(names.START_PERCENTILES, values, strict=True):
+                self._starts.labels(*key, percentile).set(value)
         if tier.last_at is None:
             return
         placed = tick.replicas.placed

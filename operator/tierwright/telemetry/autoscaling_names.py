@@ -9,8 +9,8 @@ TIER_LABELS: Final = ("namespace", "name")
 
 FIRST_TOKEN: Final = "tierwright_tier_time_to_first_token_seconds"  # noqa: S105 - no password
 PER_TOKEN: Final = "tierwright_tier_time_per_output_token_seconds"  # noqa: S105 - no password
-QUANTILES: Final = ("0.5", "0.95", "0.99")
-"""Values of the label `quantile` of the two above."""
+PERCENTILES: Final = ("50", "95", "99")
+"""Values of the label `percentile` of the two above."""
 OBJECTIVE: Final = "tierwright_tier_objective_seconds"
 PROMISE: Final = "tierwright_tier_promised_attainment_ratio"
 JUDGED: Final = "tierwright_tier_judged_requests_total"
@@ -42,7 +42,7 @@ ACCELERATOR_SECONDS: Final = "tierwright_tier_accelerator_seconds_total"
 REPLICA_SECONDS: Final = "tierwright_tier_replica_seconds_total"
 COST: Final = "tierwright_tier_cost_total"
 START_SECONDS: Final = "tierwright_tier_start_seconds"
-START_QUANTILES: Final = ("0.5", "0.9")
+START_PERCENTILES: Final = ("50", "90")
 
 SCRAPES: Final = "tierwright_pod_scrapes_total"
 SCRAPE_FAILURES: Final = "tierwright_pod_scrape_failures_total"

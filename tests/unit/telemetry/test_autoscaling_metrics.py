@@ -59,15 +59,15 @@ def test_a_tick_is_told_whole() -> None:
         names.SCRAPES: 2,
     }
     assert {name: value(registry, name) for name in expected} == expected
-    assert value(registry, names.FIRST_TOKEN, quantile="0.95") == 0.45
-    assert value(registry, names.PER_TOKEN, quantile="0.5") == 0.011
+    assert value(registry, names.FIRST_TOKEN, percentile="95") == 0.45
+    assert value(registry, names.PER_TOKEN, percentile="50") == 0.011
     assert value(registry, names.OBJECTIVE, objective="TimeToFirstToken") == 0.5
     assert value(registry, names.JUDGED, objective="All") == 40
     assert value(registry, names.MISSED, objective="All") == 1.5
     assert value(registry, names.DECISIONS, reason="DemandGrew") == 1
     assert value(registry, names.SCRAPE_FAILURES, cause="TimedOut") == 1
     assert value(registry, names.PAGE_FAULTS, kind="Missing") == 2
-    assert value(registry, names.START_SECONDS, quantile="0.9") == 180
+    assert value(registry, names.START_SECONDS, percentile="90") == 180
 
 
 def test_requests_add_up_from_tick_to_tick() -> None:
@@ -110,10 +110,10 @@ def test_old_figures_do_not_pass_for_new_ones() -> None:
     published.record(KEY, START + 10, silent)
     for name in (names.DEMAND, names.EXPECTED, names.BACKLOG, names.RATE, names.MISSING):
         assert value(registry, name) is None
-    assert value(registry, names.FIRST_TOKEN, quantile="0.95") is None
+    assert value(registry, names.FIRST_TOKEN, percentile="95") is None
     assert value(registry, names.JUDGED, objective="All") == 40
     assert value(registry, names.NEWEST_SAMPLE) == START, "the age of the last sample goes on growing"
-    assert value(registry, names.START_SECONDS, quantile="0.9") == 180
+    assert value(registry, names.START_SECONDS, percentile="90") == 180
     assert value(registry, names.RECOMMENDED) == 4
 
 
