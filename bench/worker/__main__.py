@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Collection
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,28 +15,26 @@ from bench.worker.client import ClientError
 from bench.worker.kernels import ensure_kernels
 from bench.worker.machine import commit, machine_facts, watched
 from bench.worker.page import PAGE, summary, write_page
-from bench.worker.parts import MEASURES, Setup, UnavailableError, own_environment
+from bench.worker.parts import GROUPS, MEASURES
 from bench.worker.prepare import prepare
-from bench.worker.results import RESULTS, load_results, read_results, write_results
+from bench.worker.results import RESULTS, Results, load_results, read_results, write_results
 from bench.worker.servers import ServerError
+from bench.worker.setup import Setup, UnavailableError, own_environment
 
 # Measured on two cores without neighbours; the first run installs and compiles on top.
-_MINUTES = {"machine": 1, "own": 15, "vllm": 8, "llamacpp": 3}
+_MINUTES = {"machine": 0.2, "steps": 1, "process": 1, "gears": 12, "vllm": 6, "llamacpp": 2}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure, and write results and page; the exit status is 1 when a part could not be measured."""
     options = _parser().parse_args(arguments)
-    # Told to end, it ends the servers that it started as well.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # Told to end, it ends the servers that it started as well, and keeps what is complete.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if options.page_only:
         write_page(options.page, load_results(options.results))
         return 0
     results = read_results(options.results, machine_facts())
-    if not options.resume:
-        for name in options.only:
-            results.parts.pop(name, None)
-    left = [name for name in MEASURES if name in options.only and name not in results.parts]
+    left = parts_left(results, options.only, resume=options.resume)
     cache = options.cache / "bench"
     cache.mkdir(parents=True, exist_ok=True)
     own = ("--passes", str(options.passes), "--every", str(options.every))
@@ -45,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
         prepare(setup)
         return 0
     minutes = sum(_MINUTES[name] for name in left)
-    say(f"parts: {', '.join(left) or 'none left'}; about {minutes} minutes on two idle cores")
+    say(f"parts: {', '.join(left) or 'none left'}; about {minutes:.0f} minutes on two idle cores")
     if set(left) - {"machine"}:
         ensure_kernels(own_environment(), say)
     failed = False
@@ -59,11 +58,21 @@ def main(arguments: list[str] | None = None) -> int:
         except KeyboardInterrupt:
             say(f"interrupted in {name}; --resume goes on with it")
             return 130
+        results.parts = {part: results.parts[part] for part in MEASURES if part in results.parts}
         write_results(options.results, results)
         if options.page is not None:
             write_page(options.page, results)
+        if results.parts[name].get("interrupted"):
+            say(f"interrupted in {name}; --resume measures it whole")
+            return 130
     print("\n".join(summary(results)))
     return 1 if failed else 0
+
+
+def parts_left(results: Results, wanted: Collection[str], *, resume: bool) -> list[str]:
+    """The parts to measure, in their order: all that are wanted, or those alone that are not complete."""
+    done = {name for name, part in results.parts.items() if not part.get("interrupted")}
+    return [name for name in MEASURES if name in wanted and not (resume and name in done)]
 
 
 def measured(name: str, setup: Setup) -> dict[str, Any]:
@@ -114,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
         "--only",
         type=_parts,
         default=tuple(MEASURES),
-        help=f"of {', '.join(MEASURES)}, those that are wanted",
+        help=f"of {', '.join(MEASURES)}, those that are wanted; own = {', '.join(GROUPS['own'])}",
     )
     add(
         "--prepare",
@@ -134,7 +143,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _parts(text: str) -> tuple[str, ...]:
-    parts = tuple(part for part in text.split(",") if part)
+    named = [part for part in text.split(",") if part]
+    parts = tuple(part for name in named for part in GROUPS.get(name, (name,)))
     unknown = [part for part in parts if part not in MEASURES]
     if unknown or not parts:
         raise argparse.ArgumentTypeError(f"{text!r}: each must be one of {', '.join(MEASURES)}")

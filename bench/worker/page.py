@@ -1,9 +1,10 @@
 """Writes the tables of docs/benchmarks/worker.md from the results; what stands around them is written by hand."""
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.worker.markdown import markdown
+from bench.worker.profile_page import profile_lines
 from bench.worker.results import Results
 from tierwright_worker.bench.report import TARGETS, Target, shown
 
@@ -65,7 +66,7 @@ def tables(results: Results) -> list[str]:
     """The page's tables, as Markdown."""
     lines = [_machine(results), ""]
     if results.figures:
-        lines += _markdown(["figure", "measured", "target", "", "what it is"], figure_rows(results))
+        lines += markdown(["figure", "measured", "target", "", "what it is"], figure_rows(results))
     missing = [key for key in ALL_TARGETS if key not in results.figures]
     if missing:
         lines += ["", f"Without a figure so far: {', '.join(missing)}."]
@@ -75,11 +76,11 @@ def tables(results: Results) -> list[str]:
             "Figures of a busy machine are an impression and leave their targets open.",
         ]
     lines += _roofline(results)
-    own = results.parts.get("own", {}).get("measured", {})
-    lines += _settings(results.parts.get("own", {}).get("settings", {}))
+    own = _own(results)
+    lines += _settings(results.parts.get("gears", {}))
     if own.get("sets"):
         lines += ["", "Tokens per second after the first step, by kind of prompt:", ""]
-        lines += _markdown(
+        lines += markdown(
             [
                 "prompts",
                 "number",
@@ -96,15 +97,19 @@ def tables(results: Results) -> list[str]:
             ],
             [_set_row(kind, rates) for kind, rates in own["sets"].items()],
         )
+        lines += _headline(own)
     lines += _agreements(own) + _memory(own)
+    profile = results.parts.get("steps", {}).get("profile")
+    if profile:
+        lines += ["", *profile_lines(profile, results.parts.get("machine", {}).get("roofline", {}))]
     if any(name in results.parts for name in ("vllm", "llamacpp")):
         lines += ["", "Tokens per second beside other engines, best of the rounds (median of them):", ""]
-        lines += _markdown(
+        lines += markdown(
             ["beside", "measure", "this worker", "the other", "best ÷ best", "median of pairs"],
             _engine_rows(results),
         )
     lines += ["", "When and how undisturbed each part was measured:", ""]
-    lines += _markdown(
+    lines += markdown(
         ["part", "at", "revision", "minutes", "CPU used by others"],
         [
             (name, part["at"], part["commit"], f"{part['seconds'] / 60:.1f}", f"{part['others']:.0%}")
@@ -125,15 +130,45 @@ def _machine(results: Results) -> str:
     )
 
 
-def _settings(settings: dict[str, Any]) -> list[str]:
+def _own(results: Results) -> dict[str, Any]:
+    """What the parts of the worker alone have measured."""
+    found: dict[str, Any] = {}
+    for name in ("steps", "process", "gears"):
+        measured = results.parts.get(name, {}).get("measured", {})
+        found |= {key: value for key, value in measured.items() if value is not None}
+    return found
+
+
+def _headline(own: dict[str, Any]) -> list[str]:
+    """The gain as a product of what a step gives and what it costs."""
+    lines = []
+    for kind, rates in own["sets"].items():
+        cost = rates["tokens_per_step"] * rates["plain"] / rates["fast"]
+        lines.append(
+            f"{kind} {rates['tokens_per_step']:.2f} tokens a step ÷ {cost:.2f} plain steps a step = "
+            f"{rates['fast'] / rates['plain']:.2f}"
+        )
+    steps = own.get("steps")
+    wide = (
+        f" A bare step of {steps['rows']} rows costs {min(steps['wide']) / min(steps['narrow']):.2f} plain ones; what is "
+        "above it, the drafts' look-up, acceptance and tokens that reach a longer cache cost."
+        if steps
+        else ""
+    )
+    return ["", f"The gain is what a step gives over what it costs: {'; '.join(lines)}.{wide}"]
+
+
+def _settings(part: dict[str, Any]) -> list[str]:
     """With which kernels the worker ran, and how often it was asked what."""
+    settings = part.get("settings")
     if not settings:
         return []
+    cut = " The run was interrupted: only whole passes count." if part.get("interrupted") else ""
     every = settings["every"]
     asked = "Each prompt was asked" if every == 1 else f"Only one prompt in {every} of the set was asked,"
     return [
         "",
-        f"Kernels for processors: {settings['kernels']}. {asked} {settings['passes']} times of each gear; the best counts.",
+        f"Kernels for processors: {settings['kernels']}. {asked} {settings['passes']} times of each gear; the best counts.{cut}",
     ]
 
 
@@ -149,8 +184,8 @@ def _roofline(results: Results) -> list[str]:
         f"{best['steps_per_second']:.1f} steps a second in f32. Large products run at "
         f"{best['operations_per_second'] / 1e9:.0f} GFLOP/s: at most {best['prompt_tokens_per_second']:.0f} prompt tokens a second."
     )
-    own = results.parts.get("own", {}).get("measured", {})
-    steps, prose = own.get("steps"), (own.get("sets") or {}).get("prose")
+    own = _own(results)
+    steps, prose = own.get("steps"), own.get("sets", {}).get("prose")
     if steps:
         narrow, wide = min(steps["narrow"]), min(steps["wide"])
         line += (
@@ -172,6 +207,12 @@ def _agreements(own: dict[str, Any]) -> list[str]:
             lines.append(
                 f"Answers that are the same token by token, {words}: {found['same']} of {found['of']}{others}."
             )
+    cache = own.get("cache")
+    if cache:
+        lines.append(
+            f"Tokens that stay the most probable ones with {cache['numbers']} keys and values, each after the recorded ones "
+            f"before it: {cache['same'] / cache['of']:.1%} of {cache['of']:,}."
+        )
     return ["", *lines] if lines else []
 
 
@@ -181,6 +222,7 @@ def _memory(own: dict[str, Any]) -> list[str]:
     if not process:
         return []
     run = min(process["runs"], key=lambda each: each["peak"])
+    pages = round(run["pages"] * process["page_bytes"] / 1e6)
     peak, resident, private, weights, cache = (
         round(size / 1e6)
         for size in (
@@ -193,8 +235,9 @@ def _memory(own: dict[str, Any]) -> list[str]:
     )
     return [
         "",
-        f"Memory of the fast gear as a process: at most {peak} MB; after an answer {resident} MB, of which {private} MB private. "
-        f"Its weights are {weights} MB, its keys and values at full length {cache} MB.",
+        f"Memory of the fast gear as a process: at most {peak} MB; with its context filled once {resident} MB, of which "
+        f"{private} MB private. Its weights are {weights} MB, its keys and values at full length {cache} MB, the prompt cache's "
+        f"pages then {pages} MB.",
     ]
 
 
@@ -227,8 +270,3 @@ def _engine_rows(results: Results) -> list[tuple[str, ...]]:
                 )
             )
     return rows
-
-
-def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    lines = [head, ["---"] * len(head), *rows]
-    return [f"| {' | '.join(line)} |" for line in lines]

@@ -3,9 +3,10 @@
 import subprocess
 import sys
 
+from bench.worker.engines import llamacpp_weights
 from bench.worker.environments import LLAMACPP, VLLM, python_of
-from bench.worker.parts import OWN_CONTEXT, Setup, llamacpp_weights, model_flags, own_environment
 from bench.worker.servers import pairs
+from bench.worker.setup import OWN_CONTEXT, Setup, model_flags, own_environment
 
 _DRAFTS = 8
 

@@ -82,7 +82,16 @@ def test_each_pass_begins_with_a_fresh_engine_and_asks_everything_once() -> None
 
     asked = requests(5)
     said: list[str] = []
-    runs = run_gears(Gears(start, start, start, 2), asked, requests(2, "load"), passes=2, say=said.append)
+    kept: list[int] = []
+    runs = run_gears(
+        Gears(start, start, start, 2),
+        asked,
+        requests(2, "load"),
+        passes=2,
+        say=said.append,
+        keep=lambda runs: kept.append(len(runs.loaded["r0"])),
+    )
+    assert kept == [1, 2]
     assert len(made) == 6
     assert all(tiny.stopped for tiny in made)
     for side in (runs.fast, runs.plain, runs.loaded):

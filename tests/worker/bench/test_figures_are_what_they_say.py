@@ -15,11 +15,13 @@ from tierwright_worker.bench.figures import (
 )
 from tierwright_worker.bench.process import ProcessFacts, read_memory
 from tierwright_worker.bench.prompts import Kind, Prompt
+from tierwright_worker.bench.replay import TokenAgreement
 from tierwright_worker.bench.report import (
     TARGETS,
     Gathered,
     ProcessRuns,
     StepSeconds,
+    agreement_lines,
     as_json,
     figures_of,
     sets_table,
@@ -88,12 +90,14 @@ def test_an_answer_of_one_step_is_in_no_rate() -> None:
 def test_one_other_token_in_any_pass_is_a_disagreement() -> None:
     same = agreement(RUNS.plain, RUNS.fast)
     assert same.all
-    assert (same.same, same.of) == (2, 2)
+    assert (same.same, same.of, same.tokens) == (2, 2, 1.0)
     other = replace(RUNS.fast["one"][1], tokens=(*range(10), 99))
     found = agreement(RUNS.plain, {**RUNS.fast, "one": [RUNS.fast["one"][0], other]})
     assert not found.all
     assert found.differing == ("one",)
     assert (found.same, found.of) == (1, 2)
+    # Ten of the first answer's eleven tokens stand before the difference, and all 31 of the second.
+    assert found.tokens == pytest.approx(41 / 42)
 
 
 def test_steps_and_memory_are_compared_at_their_best() -> None:
@@ -117,7 +121,10 @@ def test_every_figure_has_a_target_and_none_is_invented() -> None:
         plain=agreement(RUNS.plain, RUNS.fast),
         loaded=agreement(RUNS.plain, RUNS.loaded),
         steps=StepSeconds(9, 512, (0.03,), (0.02,)),
-        process=ProcessRuns((ProcessFacts(9.0, 900, 800, 700), ProcessFacts(8.0, 1000, 1, 1)), 100, 400),
+        process=ProcessRuns(
+            (ProcessFacts(9.0, 920, 800, 700, pages=2), ProcessFacts(8.0, 1000, 1, 1)), 100, 10, 400
+        ),
+        cache=TokenAgreement("int8", 99, 100),
     )
     figures = figures_of(whole)
     assert figures.keys() == TARGETS.keys()
@@ -130,6 +137,12 @@ def test_every_figure_has_a_target_and_none_is_invented() -> None:
     stored = as_json(whole, {"passes": 1})
     assert stored["figures"] == figures
     assert stored["measured"]["sets"]["edit"]["tokens"] == 42
+    assert agreement_lines(whole) == [
+        "answers that are the same, fast and plain: 2 of 2; tokens before they part: 100.00%",
+        "answers that are the same, loaded and plain: 2 of 2; tokens before they part: 100.00%",
+        "tokens that stay the most probable ones with int8 keys and values: 99.00% of 100",
+    ]
+    assert agreement_lines(Gathered()) == []
 
 
 def test_a_missed_target_shows_in_the_table() -> None:

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from bench.worker.parts import OWN_CONTEXT, Setup, own_server
+from bench.worker.engines import own_server
 from bench.worker.prepare import shapes
+from bench.worker.setup import OWN_CONTEXT, Setup
 from tierwright_worker.cli.flags import parser, settings_of
 
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from bench.worker.__main__ import parts_left
+from bench.worker.engines import best_ratio, pair_ratio
 from bench.worker.machine import Meanwhile, busy_seconds, machine_facts, watched
 from bench.worker.page import ALL_TARGETS, BEGIN, END, PAGE, figure_rows, summary, write_page
-from bench.worker.parts import best_ratio, pair_ratio
 from bench.worker.results import Results, load_results, read_results, write_results
 from bench.worker.roofline import Roofline, measure_roofline
 
@@ -32,7 +33,7 @@ def results() -> Results:
     return Results(
         {**MACHINE, **MORE},
         {
-            "own": part({"edit_speedup": 2.25, "identical_greedy": True}),
+            "gears": part({"edit_speedup": 2.25, "identical_greedy": True}),
             "vllm": part(
                 {"batch1_over_vllm": 1.1}, busy=True, samples={"batch1": SAMPLES}, pairs={"batch1": 2.0}
             ),
@@ -50,12 +51,12 @@ def test_parts_are_kept_on_the_same_machine_alone(tmp_path: Path) -> None:
     path = tmp_path / "results" / "worker.json"
     write_results(path, results())
     kept = read_results(path, {**MACHINE, **MORE})
-    assert kept.parts.keys() == {"own", "vllm"}
+    assert kept.parts.keys() == {"gears", "vllm"}
     assert kept.figures == {"edit_speedup": 2.25, "identical_greedy": True, "batch1_over_vllm": 1.1}
     assert kept.busy == {"batch1_over_vllm"}
     assert read_results(path, {**MACHINE, **MORE, "cores": 64}).parts == {}
     assert read_results(tmp_path / "none.json", MACHINE).parts == {}
-    assert load_results(path).parts.keys() == {"own", "vllm"}
+    assert load_results(path).parts.keys() == {"gears", "vllm"}
     path.write_text('{"format": 99}', encoding="utf-8")
     with pytest.raises(ValueError, match="format 99"):
         read_results(path, MACHINE)
@@ -93,7 +94,10 @@ def test_the_page_says_what_the_machine_could_do_at_best(tmp_path: Path) -> None
     steps = {"rows": 9, "narrow": [0.04, 0.03], "wide": [0.05]}
     page = tmp_path / "page.md"
     page.write_text(f"{BEGIN}\n{END}\n", encoding="utf-8")
-    known = {"machine": part({}, roofline=best), "own": part({}, measured={"steps": steps, "sets": None})}
+    known = {
+        "machine": part({}, roofline=best),
+        "steps": part({}, measured={"steps": steps, "sets": None}),
+    }
     write_page(page, Results({**MACHINE, **MORE}, known))
     text = page.read_text(encoding="utf-8")
     assert "All 125.0 million weights are read once in 25.0 ms (20.0 GB/s): at most 40.0 steps" in text
@@ -106,24 +110,64 @@ def test_the_page_names_answers_that_differ_and_says_what_a_process_takes(tmp_pa
     measured = {
         "plain": {"same": 48, "of": 48, "differing": []},
         "loaded": {"same": 46, "of": 48, "differing": ["edit-1", "copy-2"]},
-        "process": {
-            "runs": [
-                {"peak": 900e6, "resident": 800e6, "private": 700e6},
-                {"peak": 950e6, "resident": 1, "private": 1},
-            ],
-            "weight_bytes": 500e6,
-            "cache_bytes": 50e6,
-        },
+        "cache": {"numbers": "int8", "same": 990, "of": 1000},
+    }
+    process = {
+        "runs": [
+            {"peak": 900e6, "resident": 800e6, "private": 700e6, "pages": 10},
+            {"peak": 950e6, "resident": 1, "private": 1, "pages": 10},
+        ],
+        "weight_bytes": 500e6,
+        "cache_bytes": 50e6,
+        "page_bytes": 2e6,
     }
     page = tmp_path / "page.md"
     page.write_text(f"{BEGIN}\n{END}\n", encoding="utf-8")
-    write_page(page, Results({**MACHINE, **MORE}, {"own": part({}, measured=measured, settings=settings)}))
+    parts = {
+        "process": part({}, measured={"process": process, "plain": None}),
+        "gears": part({}, measured={**measured, "process": None}, settings=settings, interrupted=True),
+    }
+    write_page(page, Results({**MACHINE, **MORE}, parts))
     text = page.read_text(encoding="utf-8")
     assert "fast and plain: 48 of 48." in text
     assert "Kernels for processors: avx2. Only one prompt in 6 of the set was asked, 2 times" in text
     assert "loaded and plain: 46 of 48; not edit-1, copy-2." in text
-    assert "at most 900 MB; after an answer 800 MB, of which 700 MB private" in text
-    assert "weights are 500 MB, its keys and values at full length 50 MB" in text
+    assert "only whole passes count" in text
+    assert "with int8 keys and values, each after the recorded ones before it: 99.0% of 1,000." in text
+    assert "at most 900 MB; with its context filled once 800 MB, of which 700 MB private" in text
+    assert "keys and values at full length 50 MB, the prompt cache's pages then 20 MB" in text
+
+
+def test_the_page_says_what_the_gain_consists_of(tmp_path: Path) -> None:
+    rates = {
+        "prompts": 2,
+        "tokens": 100,
+        "fast": 60.0,
+        "plain": 20.0,
+        "loaded": 10.0,
+        "tokens_per_step": 4.5,
+        "worst": 2.0,
+        "best": 4.0,
+        "end_to_end": 2.5,
+    }
+    steps = {"rows": 9, "narrow": [0.04], "wide": [0.05]}
+    page = tmp_path / "page.md"
+    page.write_text(f"{BEGIN}\n{END}\n", encoding="utf-8")
+    parts = {
+        "steps": part({}, measured={"steps": steps}),
+        "gears": part({}, measured={"sets": {"edit": rates}}),
+    }
+    write_page(page, Results({**MACHINE, **MORE}, parts))
+    text = page.read_text(encoding="utf-8")
+    assert "edit 4.50 tokens a step ÷ 1.50 plain steps a step = 3.00" in text
+    assert "A bare step of 9 rows costs 1.25 plain ones" in text
+
+
+def test_what_is_complete_is_not_measured_again() -> None:
+    known = {"gears": part({}, interrupted=True), "vllm": part({})}
+    wanted = ["vllm", "gears", "machine"]
+    assert parts_left(Results({}, known), wanted, resume=True) == ["machine", "gears"]
+    assert parts_left(Results({}, known), wanted, resume=False) == ["machine", "gears", "vllm"]
 
 
 def test_the_roofline_is_arithmetic_over_two_measurements() -> None:
@@ -137,7 +181,7 @@ def test_the_roofline_is_arithmetic_over_two_measurements() -> None:
 
 def test_all_figures_of_the_issue_have_a_row_and_a_target() -> None:
     figures = {key: target.value for key, target in ALL_TARGETS.items()}
-    everything = Results({**MACHINE, **MORE}, {"own": part(figures)})
+    everything = Results({**MACHINE, **MORE}, {"gears": part(figures)})
     assert len(figure_rows(everything)) == len(ALL_TARGETS) == 13
     assert all(row[3] == "met" for row in figure_rows(everything))
     assert len(summary(everything)) == 13

@@ -70,7 +70,10 @@ def test_every_figure_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert stored["figures"]["tokens_per_step"] >= 1.0
     assert stored["figures"]["warm_ready_seconds"] > 0
     assert stored["measured"]["process"]["weight_bytes"] > 0
+    assert stored["measured"]["process"]["runs"][0]["pages"] > 0
     assert stored["measured"]["sets"].keys() == {"edit", "copy", "prose"}
+    assert stored["measured"]["cache"]["numbers"] == "int8"
+    assert 0.5 < stored["measured"]["cache"]["same"] / stored["measured"]["cache"]["of"] <= 1.0
     for key in TARGETS:
         assert key in done.stdout
     assert "pass 1/1" in done.stderr

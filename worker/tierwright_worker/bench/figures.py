@@ -8,6 +8,7 @@ counts for what it is, and one lucky short one for little.
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from tierwright_worker.bench.asking import Answer
 from tierwright_worker.bench.prompts import MEASURED, Kind, Prompt
@@ -103,11 +104,15 @@ def _total_seconds(side: Answers, ids: Iterable[str]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Of how many answers the tokens were the same, and the prompts for which they were not."""
+    """Of how many answers the tokens were the same, and the prompts for which they were not.
+
+    `tokens`: the share of all tokens that stand before the place where an answer first differs, 0 to 1.
+    """
 
     same: int
     of: int
     differing: tuple[str, ...]
+    tokens: float
 
     @property
     def all(self) -> bool:
@@ -117,10 +122,19 @@ class Agreement:
 
 def agreement(one: Answers, other: Answers) -> Agreement:
     """Whether each prompt got the same tokens in all passes of both sides."""
-    differing = tuple(
-        name for name in one if len({answer.tokens for answer in (*one[name], *other[name])}) > 1
-    )
-    return Agreement(len(one) - len(differing), len(one), differing)
+    differing, shared, total = [], 0, 0
+    for name, answers in one.items():
+        texts = {answer.tokens for answer in (*answers, *other[name])}
+        if len(texts) > 1:
+            differing.append(name)
+        shared += _common(texts)
+        total += max(map(len, texts))
+    return Agreement(len(one) - len(differing), len(one), tuple(differing), shared / total if total else 1.0)
+
+
+def _common(texts: Iterable[tuple[int, ...]]) -> int:
+    """Tokens at the beginning that all texts share."""
+    return sum(1 for _ in takewhile(lambda tokens: len(set(tokens)) == 1, zip(*texts, strict=False)))
 
 
 def step_ratio(wide: Sequence[float], narrow: Sequence[float]) -> float:

@@ -12,6 +12,8 @@ from tierwright_worker.bench.figures import GearRuns
 
 Say = Callable[[str], None]
 """Shows progress."""
+Keep = Callable[[GearRuns], None]
+"""Takes what all passes so far gave, so that an interruption costs no more than the pass in which it comes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +27,15 @@ class Gears:
 
 
 def run_gears(
-    gears: Gears, requests: Sequence[Request], load: Sequence[Request], *, passes: int, say: Say
+    gears: Gears,
+    requests: Sequence[Request],
+    load: Sequence[Request],
+    *,
+    passes: int,
+    say: Say,
+    keep: Keep = lambda _: None,
 ) -> GearRuns:
-    """Every request on each gear, `passes` times.
+    """Every request on each gear, `passes` times; `keep` is called after each pass.
 
     Raises:
         BenchError: an engine failed, or the requests are fewer than what they are to fill.
@@ -41,6 +49,7 @@ def run_gears(
         where = f"pass {number}/{passes}: "
         _alternate(gears, requests, fast, plain, partial(_said, say, where))
         _load(gears, requests, load, loaded, partial(_said, say, where))
+        keep(GearRuns(fast, plain, loaded))
     return GearRuns(fast, plain, loaded)
 
 

@@ -18,6 +18,7 @@ from tierwright_worker.bench.asking import BenchError
 LONGEST_START = 600.0
 ANSWER_SECONDS = 120.0
 POLL_SECONDS = 0.02
+_ANSWER = 16
 _LINE = re.compile(r"^(\w+):\s+(\d+) kB$", re.MULTILINE)
 
 
@@ -25,18 +26,20 @@ _LINE = re.compile(r"^(\w+):\s+(\d+) kB$", re.MULTILINE)
 class ProcessFacts:
     """`ready`: seconds from the start of the process to its first 200 from /health. Bytes otherwise.
 
-    `peak`: the most that was ever resident, the reading of the weights included. `resident`: after an answer.
-    `private`: of that, what no file backs.
+    `peak`: the most that was ever resident, the reading of the weights included. `resident`: after a prompt that filled
+    the context, so that the cache has its full length. `private`: of that, what no file backs. `pages`: of the prompt
+    cache, in use then.
     """
 
     ready: float
     peak: int
     resident: int
     private: int
+    pages: int = 0
 
 
-def serve_once(flags: Sequence[str], *, log: Path) -> ProcessFacts:
-    """Start `serve` with these flags on a free port of the loopback, ask once, read its memory, and end it.
+def serve_once(flags: Sequence[str], *, context: int, log: Path) -> ProcessFacts:
+    """Start `serve` with these flags on a free port of the loopback, fill its context once, read its memory, and end it.
 
     Raises:
         BenchError: it ended, or is not ready in time; the message names its log.
@@ -49,11 +52,12 @@ def serve_once(flags: Sequence[str], *, log: Path) -> ProcessFacts:
         process = subprocess.Popen([*command, *address], stdout=output, stderr=output)
         try:
             ready = _wait_until_ready(process, port, began, log)
-            _ask(port)
+            _fill(port, context)
             memory = read_memory(Path(f"/proc/{process.pid}/status").read_text(encoding="ascii"))
+            pages = _pages(port)
         finally:
             _end(process)
-    return ProcessFacts(ready, *memory)
+    return ProcessFacts(ready, *memory, pages)
 
 
 def read_memory(status: str) -> tuple[int, int, int]:
@@ -86,8 +90,10 @@ def _status(port: int) -> int:
         return 0
 
 
-def _ask(port: int) -> None:
-    body = {"model": "bench", "prompt": "Once upon a time", "max_tokens": 16, "temperature": 0}
+def _fill(port: int, context: int) -> None:
+    """Ask with a prompt that leaves no more room than for the answer; its ids are in any vocabulary."""
+    prompt = [3 + at % 64 for at in range(context - _ANSWER)]
+    body = {"model": "bench", "prompt": prompt, "max_tokens": _ANSWER, "temperature": 0, "ignore_eos": True}
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}/v1/completions",
         json.dumps(body).encode(),
@@ -98,6 +104,13 @@ def _ask(port: int) -> None:
             answer.read()
     except OSError as error:
         raise BenchError(f"the worker answered nothing: {error}") from error
+
+
+def _pages(port: int) -> int:
+    """Pages of the prompt cache in use, on the device and on the host."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/load", timeout=5) as answer:
+        levels = json.load(answer)["prompt_cache"]
+    return sum(int(level["pages"]) for level in levels.values())
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

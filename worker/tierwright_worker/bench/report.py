@@ -7,6 +7,7 @@ from typing import Any, Literal
 from tierwright_worker.bench.figures import Agreement, SetRates, memory_ratio, step_ratio
 from tierwright_worker.bench.process import ProcessFacts
 from tierwright_worker.bench.prompts import PROMPTS_SHA256, Kind
+from tierwright_worker.bench.replay import TokenAgreement
 
 Value = float | bool
 
@@ -56,20 +57,31 @@ class StepSeconds:
 
 @dataclass(frozen=True, slots=True)
 class ProcessRuns:
-    """Workers as processes; bytes of the keys and values that they make room for, and of the model's weights."""
+    """Workers as processes; bytes of the slots' keys and values at full length, of a cached page's, and of the weights."""
 
     runs: tuple[ProcessFacts, ...]
     cache_bytes: int
+    page_bytes: int
     weight_bytes: int
+
+    @property
+    def memory(self) -> float:
+        """The least peak of the runs less all keys and values, over the weights."""
+        kept = [run.peak - run.pages * self.page_bytes for run in self.runs]
+        return memory_ratio(min(kept), self.cache_bytes, self.weight_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What was measured; None = not asked for. `loaded` compares the loaded engine's answers with the plain ones."""
+    """What was measured; None = not asked for. `plain` compares the fast engine's answers with the plain ones.
+
+    `loaded` compares the loaded engine's with them; `cache`: the plain answers, replayed with other keys and values.
+    """
 
     sets: Mapping[Kind, SetRates] | None = None
     plain: Agreement | None = None
     loaded: Agreement | None = None
+    cache: TokenAgreement | None = None
     steps: StepSeconds | None = None
     process: ProcessRuns | None = None
 
@@ -93,10 +105,8 @@ def figures_of(gathered: Gathered) -> dict[str, Value]:
     if gathered.steps is not None:
         found["step9_over_step1"] = step_ratio(gathered.steps.wide, gathered.steps.narrow)
     if gathered.process is not None:
-        process = gathered.process
-        found["warm_ready_seconds"] = min(run.ready for run in process.runs)
-        peak = min(run.peak for run in process.runs)
-        found["rss_over_weights"] = memory_ratio(peak, process.cache_bytes, process.weight_bytes)
+        found["warm_ready_seconds"] = min(run.ready for run in gathered.process.runs)
+        found["rss_over_weights"] = gathered.process.memory
     return {key: found[key] for key in TARGETS if key in found}
 
 
@@ -142,6 +152,24 @@ def sets_table(sets: Mapping[Kind, SetRates]) -> list[str]:
             )
         )
     return _aligned(rows)
+
+
+def agreement_lines(gathered: Gathered) -> list[str]:
+    """How far answers agree: between the gears, and with other keys and values."""
+    lines = []
+    for found, words in ((gathered.plain, "fast and plain"), (gathered.loaded, "loaded and plain")):
+        if found is not None:
+            lines.append(
+                f"answers that are the same, {words}: {found.same} of {found.of}; "
+                f"tokens before they part: {found.tokens:.2%}"
+            )
+    cache = gathered.cache
+    if cache is not None:
+        lines.append(
+            f"tokens that stay the most probable ones with {cache.numbers} keys and values: "
+            f"{cache.share:.2%} of {cache.of}"
+        )
+    return lines
 
 
 def shown(value: Value) -> str:

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -17,14 +17,16 @@ import numpy as np
 
 from tierwright_worker import native
 from tierwright_worker.bench.asking import BenchError, Request, StoppableEngine
-from tierwright_worker.bench.figures import agreement, set_rates
+from tierwright_worker.bench.figures import GearRuns, agreement, set_rates
 from tierwright_worker.bench.gears import Gears, run_gears
 from tierwright_worker.bench.process import serve_once
 from tierwright_worker.bench.prompts import Kind, Prompt, read_prompts
+from tierwright_worker.bench.replay import TokenAgreement, replay, replay_shapes
 from tierwright_worker.bench.report import (
     Gathered,
     ProcessRuns,
     StepSeconds,
+    agreement_lines,
     as_json,
     figures_of,
     sets_table,
@@ -33,6 +35,7 @@ from tierwright_worker.bench.report import (
 from tierwright_worker.cli.flags import WorkerSettings, model_flags_of, settings_of
 from tierwright_worker.cli.precision import precision_of
 from tierwright_worker.cli.start import WarmEngine, read_model, running_engine, warm_engine
+from tierwright_worker.cli.stores import target_store
 from tierwright_worker.engine.executor import Executor, timed
 from tierwright_worker.errors import SettingsError
 from tierwright_worker.loading.model import Model
@@ -42,6 +45,8 @@ from tierwright_worker.tokenizer.text import TextCodec
 _CONTEXT = 1024  # holds the longest prompt of the set and its answer
 _STEP_LENGTH = 512
 _STEP_TIMES = 25
+_REPLAYED = 12  # answers; of each kind some
+_REPLAY_ROWS, _REPLAY_BUCKET = 16, 256
 _ITEM_BYTES = {"float32": 4, "bfloat16": 2, "int8": 1.125}  # int8: a scale of 4 bytes for 32 weights
 _log = logging.getLogger(__name__)
 
@@ -62,19 +67,28 @@ def bench(options: argparse.Namespace) -> None:
             gathered = _measure(options, settings)
         except BenchError as error:
             raise SettingsError(f"the benchmark stopped: {error}") from error
-    for lines in (sets_table(gathered.sets) if gathered.sets else [], table(figures_of(gathered))):
+    sets = sets_table(gathered.sets) if gathered.sets else []
+    for lines in (sets, agreement_lines(gathered), table(figures_of(gathered))):
         print("\n".join([*lines, ""]))
-    if options.json is not None:
-        facts = {
-            "model": settings.model.name,
-            "dtype": settings.dtype,
-            "standard_slots": settings.max_num_seqs,
-            "speculative_tokens": settings.speculative_tokens,
-            "passes": options.passes,
-            "every": options.every,
-            "kernels": native.instructions() if settings.kernels != "off" else "none",
-        }
-        options.json.write_text(json.dumps(as_json(gathered, facts), indent=1) + "\n", encoding="utf-8")
+    _write(options, settings, gathered, options.passes)
+
+
+def _write(options: argparse.Namespace, settings: WorkerSettings, gathered: Gathered, passes: int) -> None:
+    """The JSON, where it is asked for; the old file is there until the new one is complete."""
+    if options.json is None:
+        return
+    facts = {
+        "model": settings.model.name,
+        "dtype": settings.dtype,
+        "standard_slots": settings.max_num_seqs,
+        "speculative_tokens": settings.speculative_tokens,
+        "passes": passes,
+        "every": options.every,
+        "kernels": native.instructions() if settings.kernels != "off" else "none",
+    }
+    work = options.json.with_suffix(".part")
+    work.write_text(json.dumps(as_json(gathered, facts), indent=1) + "\n", encoding="utf-8")
+    work.replace(options.json)
 
 
 @contextmanager
@@ -109,7 +123,7 @@ def _measure(options: argparse.Namespace, given: WorkerSettings) -> Gathered:
                 standard=_starter(standard, model, warm_standard),
                 standard_slots=standard.max_num_seqs,
             )
-            gathered = _gears(gathered, gears, model.text, context, options)
+            gathered = _gears(gathered, gears, standard, model, options)
     if "process" in options.only:
         gathered = replace(gathered, process=_process(options, fast, model, gathered.steps is None))
     return gathered
@@ -126,19 +140,46 @@ def _without_speculation(settings: WorkerSettings) -> WorkerSettings:
 
 
 def _gears(
-    gathered: Gathered, gears: Gears, codec: TextCodec, context: int, options: argparse.Namespace
+    before: Gathered, gears: Gears, settings: WorkerSettings, model: Model, options: argparse.Namespace
 ) -> Gathered:
-    prompts = read_prompts()
+    prompts, context = read_prompts(), settings.max_model_len or 0
     kept = [*(prompt for prompt in prompts if prompt.kind is not Kind.LOAD)][:: options.every]
-    requests = [_request(prompt, codec, context) for prompt in kept]
-    load = [_request(prompt, codec, context) for prompt in prompts if prompt.kind is Kind.LOAD]
-    runs = run_gears(gears, requests, load, passes=options.passes, say=_say)
-    return replace(
-        gathered,
-        sets=set_rates(runs, kept),
-        plain=agreement(runs.plain, runs.fast),
-        loaded=agreement(runs.plain, runs.loaded),
+    requests = [_request(prompt, model.text, context) for prompt in kept]
+    load = [_request(prompt, model.text, context) for prompt in prompts if prompt.kind is Kind.LOAD]
+
+    def gathered(runs: GearRuns) -> Gathered:
+        return replace(
+            before,
+            sets=set_rates(runs, kept),
+            plain=agreement(runs.plain, runs.fast),
+            loaded=agreement(runs.plain, runs.loaded),
+        )
+
+    def keep(runs: GearRuns) -> None:
+        _write(options, settings, gathered(runs), len(runs.plain[requests[0].id]))
+
+    runs = run_gears(gears, requests, load, passes=options.passes, say=_say, keep=keep)
+    return replace(gathered(runs), cache=_other_cache(settings, model, requests, runs))
+
+
+def _other_cache(
+    settings: WorkerSettings, model: Model, requests: Sequence[Request], runs: GearRuns
+) -> TokenAgreement | None:
+    """Some of the plain answers with int8 keys and values, or with plain ones where int8 is what is measured."""
+    other = "auto" if settings.kv_cache_dtype == "int8" else "int8"
+    page = settings.prompt_cache_page
+    precision = precision_of(replace(settings, kv_cache_dtype=other), page_tokens=page)
+    if precision.devices > 1:
+        return None
+    some = requests[:: max(1, len(requests) // _REPLAYED)]
+    texts = [(request.prompt, runs.plain[request.id][0].tokens) for request in some]
+    shapes = replay_shapes(texts, rows=_REPLAY_ROWS, bucket=_REPLAY_BUCKET)
+    _say(f"replaying {len(texts)} answers with {precision.cache} keys and values")
+    executor = Executor(
+        model.config, model.parameters, shapes, kv_dtype=precision.cache, layout=precision.layout
     )
+    executor.build(target_store(settings, model.config, shapes, precision))
+    return replay(executor, texts, precision.cache)
 
 
 def _request(prompt: Prompt, codec: TextCodec, context: int) -> Request:
@@ -196,16 +237,17 @@ def _process(options: argparse.Namespace, settings: WorkerSettings, model: Model
         "compile_cache": settings.compile_cache,
     }
     flags = [*model_flags_of(options, changed), "--served-model-name", "bench"]
-    runs = []
+    runs, context = [], settings.max_model_len or 0
     with tempfile.TemporaryDirectory(prefix="tierwright-bench-") as folder:
         for number in range(options.starts + cold):
             _say(f"starting a worker: {number + 1}/{options.starts + cold}")
-            runs.append(serve_once(flags, log=Path(folder) / "serve.log"))
+            runs.append(serve_once(flags, context=context, log=Path(folder) / "serve.log"))
     item = _ITEM_BYTES[settings.dtype]
     precision = precision_of(settings, page_tokens=settings.prompt_cache_page)
     return ProcessRuns(
         runs=tuple(runs[cold:]),
-        cache_bytes=cache_bytes(model.config, 1, settings.max_model_len or 0, precision.cache),
+        cache_bytes=cache_bytes(model.config, 1, context, precision.cache),
+        page_bytes=cache_bytes(model.config, 1, settings.prompt_cache_page, precision.cache),
         weight_bytes=round(model.config.parameters * item),
     )
 
