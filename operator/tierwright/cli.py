@@ -1,6 +1,6 @@
-"""The command line: ``tierwright operator``, ``tierwright crd`` and ``tierwright render``.
+"""The command line: ``tierwright operator``, ``tierwright crd``, ``tierwright render`` and ``tierwright plan``.
 
-Each command imports only what it needs: ``render`` and ``crd`` work without kopf, a cluster or credentials.
+Each command imports only what it needs: all but ``operator`` work without kopf, a cluster or credentials.
 """
 
 import argparse
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 import tierwright
-from tierwright import settings
+from tierwright import cli_plan_flags, settings
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -60,6 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         f" [{settings.environment_name(repository)}]".replace("%", "%%"),
     )
     render.set_defaults(run=_render)
+
+    cli_plan_flags.add_command(commands)
 
     arguments = parser.parse_args(argv)
     status: int = arguments.run(arguments)

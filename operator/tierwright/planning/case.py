@@ -69,6 +69,8 @@ class Figures:
     """Share of requests that met the one objective."""
     replica_hours: float
     """Starting and draining replicas included."""
+    replicas: float
+    """Mean over the same time."""
     peak: int
     violation_minutes: int
     """Minutes in which more requests missed than the promise allows."""
@@ -116,6 +118,7 @@ def figures_of(setting: Setting, outcome: Outcome) -> Figures:
         first_token=1 - outcome.first_token_misses / requests,
         per_token=1 - outcome.per_token_misses / requests,
         replica_hours=outcome.hours,
+        replicas=outcome.hours * 3600 / max(1.0, outcome.seconds),
         peak=outcome.peak,
         violation_minutes=outcome.violation_minutes,
         reversals=outcome.reversals,

@@ -21,10 +21,8 @@ class Demand:
     slow: int = 0
     unattainable: int = 0
     """Requests that miss any objective on an idle replica."""
-    busiest: int = 0
-    """Most requests within one minute."""
-    _minute: int = field(default=0, repr=False)
-    _in_minute: int = field(default=0, repr=False)
+    by_minute: dict[int, int] = field(default_factory=dict)
+    """Requests by the minute of arrival."""
 
     def add(self, request: Request, case: Case) -> None:
         """Count one request; they come in order of arrival."""
@@ -43,9 +41,12 @@ class Demand:
         self.slow += slow
         self.unattainable += late or slow
         minute = int(at // 60)
-        self._in_minute = self._in_minute + 1 if minute == self._minute else 1
-        self._minute = minute
-        self.busiest = max(self.busiest, self._in_minute)
+        self.by_minute[minute] = self.by_minute.get(minute, 0) + 1
+
+    @property
+    def busiest(self) -> int:
+        """Most requests within one minute."""
+        return max(self.by_minute.values(), default=0)
 
     @property
     def unattainable_share(self) -> float:

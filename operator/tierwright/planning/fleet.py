@@ -85,6 +85,8 @@ class Outcome:
     per_token_misses: int = 0
     hours: float = 0.0
     """Replica-hours, those of starting and draining replicas included."""
+    seconds: float = 0.0
+    """Time that the replica-hours are of."""
     reversals: int = 0
     violation_minutes: int = 0
     peak: int = 0
@@ -217,6 +219,7 @@ def replay(
         ready, billed = len(fleet.ready), len(fleet.ready) + len(fleet.draining) + len(fleet.starting)
         if tick >= run.score_from:
             outcome.hours += billed * run.tick / 3600
+            outcome.seconds += run.tick
             outcome.peak = max(outcome.peak, billed)
         change = Change(tick, wanted, ready, billed)
         if not outcome.changes or outcome.changes[-1][1:] != change[1:]:
