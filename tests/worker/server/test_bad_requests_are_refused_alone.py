@@ -1,7 +1,9 @@
 """Whatever a client sends, it gets a clear 4xx with the field's name, and the next request is served."""
 
+import asyncio
 import json
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,13 +12,16 @@ from hypothesis import strategies as st
 
 from tests.worker.server.conftest import Running, Start
 from tests.worker.server.tiny_engine import TinyEngine
-from tests.worker.server.tiny_model import WITHOUT_TEMPLATE
+from tests.worker.server.tiny_model import CODEC, TEMPLATE, WITHOUT_TEMPLATE
 from tierwright_worker.server import anthropic_requests, openai_requests
 from tierwright_worker.server.app import ServerSettings
 from tierwright_worker.server.errors import ApiError
 from tierwright_worker.server.fields import parse_object
+from tierwright_worker.tokenizer.chat_template import ChatTemplate
+from tierwright_worker.tokenizer.text import TextCodec
 
 USER = {"role": "user", "content": "x"}
+CALLING = TextCodec(CODEC.tokenizer, ChatTemplate(f"{TEMPLATE}{{# <tool_call> #}}", {}), {})
 
 
 async def refused(run: Running, path: str, body: object, status: int = 400) -> dict[str, Any]:
@@ -60,7 +65,7 @@ async def refused(run: Running, path: str, body: object, status: int = 400) -> d
         ({"top_p": 2}, "top_p", "between 0 and 1"),
         ({"top_k": -2}, "top_k", "at least -1"),
         ({"presence_penalty": 3}, "presence_penalty", "between -2 and 2"),
-        ({"repetition_penalty": 0}, "repetition_penalty", "above 0"),
+        ({"repetition_penalty": 0}, "repetition_penalty", "between 0.01 and 100"),
         ({"min_tokens": 9, "max_tokens": 5}, "min_tokens", "between 0 and max_tokens"),
         ({"logit_bias": {"x": 1}}, "logit_bias", "keys must be token ids"),
         ({"logit_bias": {"1": 500}}, "logit_bias", "between -100 and 100"),
@@ -69,7 +74,11 @@ async def refused(run: Running, path: str, body: object, status: int = 400) -> d
         ({"n": 10**6}, "n", "at most 64"),
         ({"stop": ""}, "stop", "non-empty string"),
         ({"stop": [1]}, "stop", "non-empty string"),
+        ({"stop": ["x"] * 65}, "stop", "at most 64 entries are allowed, got 65"),
+        ({"stop": ["y", "x" * 1001]}, "stop", "at most 1000 characters"),
         ({"stop_token_ids": [-1]}, "stop_token_ids", "list of token ids"),
+        ({"stop_token_ids": [5] * 1025}, "stop_token_ids", "at most 1024"),
+        ({"logit_bias": {str(token): 1 for token in range(1025)}}, "logit_bias", "at most 1024"),
         ({"seed": 2**70}, "seed", "seed"),
         ({"stream": "yes"}, "stream", "true or false"),
         ({"stream_options": {}}, "stream_options", "only be given with stream"),
@@ -99,6 +108,22 @@ async def refused(run: Running, path: str, body: object, status: int = 400) -> d
         ),
         ({"tool_choice": "required"}, "tool_choice", "a tool that tools does not hold: any"),
         ({"tools": "all"}, "tools", "must be a list"),
+        (
+            {"tools": [{"function": {"name": "f", "parameters": "x"}}]},
+            "tools[0].function.parameters",
+            "must be an object, got 'x'",
+        ),
+        ({"tools": [{"function": {"name": ""}}]}, "tools[0].function.name", "must not be empty"),
+        (
+            {"tools": [{"function": {"name": "f", "parameters": {"$defs": "x"}}}], "tool_choice": "required"},
+            "tools",
+            "$defs of 'f' must be an object",
+        ),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"schema": {"$ref": "#"}}}},
+            "response_format",
+            "cannot be followed: NoExtensionBias",
+        ),
         ({"model": 5}, "model", "must be a string"),
         ({"cache_salt": 5}, "cache_salt", "must be a string"),
         ({"continue_final_message": True}, "continue_final_message", "role assistant"),
@@ -116,9 +141,10 @@ async def refused(run: Running, path: str, body: object, status: int = 400) -> d
 async def test_a_chat_with_a_wrong_field_names_it(
     start: Start, change: dict[str, Any], param: str, words: str
 ) -> None:
-    error = await refused(await start(), "/v1/chat/completions", {"messages": [USER]} | change)
+    error = await refused(await start(codec=CALLING), "/v1/chat/completions", {"messages": [USER]} | change)
     assert error["param"] == param
     assert words in error["message"]
+    assert "\n" not in error["message"]
 
 
 @pytest.mark.parametrize(
@@ -209,9 +235,37 @@ async def test_keys_guard_everything_but_probes_and_metrics(start: Start) -> Non
     for headers in ({}, {"Authorization": "Bearer wrong"}, {"x-api-key": ""}, {"Authorization": "Bearer ü"}):
         async with run.http.get("/v1/models", headers=headers) as response:
             assert response.status == 401
+    assert await status_of(run, b"Authorization: Bearer \xff\xfe") == b"401"
     for headers in ({"Authorization": "Bearer two"}, {"x-api-key": "one"}):
         async with run.http.get("/v1/models", headers=headers) as response:
             assert response.status == 200
+
+
+async def status_of(run: Running, header: bytes) -> bytes:
+    """The status of a request with a header that no client library would send."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(run.url.rsplit(":", 1)[1]))
+    writer.write(b"GET /v1/models HTTP/1.1\r\nHost: x\r\n" + header + b"\r\n\r\n")
+    line = await reader.readline()
+    writer.close()
+    return line.split()[1]
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+async def test_a_body_that_is_not_compressed_as_it_says_is_refused(start: Start, encoding: str) -> None:
+    run = await start()
+    headers = {"content-encoding": encoding}
+    async with run.http.post("/v1/completions", data=b"not compressed", headers=headers) as response:
+        assert response.status == 400
+        assert "cannot be read" in (await response.json())["error"]["message"]
+    assert (await run.openai().completions.create(model="tiny", prompt="x")).choices
+
+
+async def test_more_answers_than_the_server_can_ever_hold_are_no_reason_to_come_back(start: Start) -> None:
+    engine = TinyEngine(lambda _: [], slots=2)
+    engine.facts = replace(engine.facts, most_held=10)
+    error = await refused(await start(engine), "/v1/completions", {"prompt": ["x"] * 6, "n": 2})
+    assert "12 answers" in error["message"]
+    assert "at most 10" in error["message"]
 
 
 async def test_a_bug_ends_one_request_and_is_logged(start: Start, caplog: pytest.LogCaptureFixture) -> None:

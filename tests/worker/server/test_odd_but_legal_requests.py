@@ -13,10 +13,11 @@ from tierwright_worker.engine.service import EngineRequest
 from tierwright_worker.server.anthropic_requests import messages_request
 from tierwright_worker.server.asked import Conversation, Mark
 from tierwright_worker.server.errors import ApiError
-from tierwright_worker.server.prompting import read_prompt
+from tierwright_worker.server.prompting import context_limit, read_prompt
 from tierwright_worker.tokenizer.chat_template import ChatTemplate
 from tierwright_worker.tokenizer.text import TextCodec
 
+LIMIT = context_limit(512)
 STRICT = """{%- for message in messages -%}{{ message.role }}: {{ message.content }}
 {% endfor %}{%- if messages[-1].role != 'user' %}{{ raise_exception('the last one must be of the user') }}{% endif %}"""
 
@@ -95,19 +96,21 @@ def codec(template: str) -> TextCodec:
 def test_a_mark_that_the_template_cannot_end_at_caches_nothing_and_fails_nothing() -> None:
     turns = ({"role": "assistant", "content": "a"}, {"role": "user", "content": "b"})
     conversation = Conversation(turns, parts=(("a",), ("b",)), marks=(Mark(0, 0, 300.0), Mark(1, 0, 300.0)))
-    read = read_prompt(conversation, codec(STRICT))
+    read = read_prompt(conversation, codec(STRICT), LIMIT)
     assert [point.tokens for point in read.breakpoints] == [0, len("assistant: a\nuser: b\n")]
 
 
 def test_a_template_that_says_nothing_is_refused() -> None:
     with pytest.raises(ApiError, match="empty prompt"):
-        read_prompt(Conversation(({"role": "user", "content": "x"},)), codec("{% if false %}{% endif %}"))
+        read_prompt(
+            Conversation(({"role": "user", "content": "x"},)), codec("{% if false %}{% endif %}"), LIMIT
+        )
 
 
 def test_a_template_that_does_not_end_is_stopped() -> None:
     endless = "{% for a in range(99999) %}{% for b in range(99999) %}{{ a * b }}{% endfor %}{% endfor %}"
     with pytest.raises(ApiError, match="chat template"):
-        read_prompt(Conversation(({"role": "user", "content": "x"},)), codec(endless))
+        read_prompt(Conversation(({"role": "user", "content": "x"},)), codec(endless), LIMIT)
 
 
 async def test_usage_comes_with_every_chunk_when_asked_for(start: Start) -> None:

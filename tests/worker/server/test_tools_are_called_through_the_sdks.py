@@ -75,6 +75,21 @@ async def test_a_message_answers_with_blocks_of_both_kinds(start: Start, stream:
     assert [call.input for call in calls if call.type == "tool_use"] == [{"word": "ü"}] * 2
 
 
+async def test_a_number_longer_than_machines_count_comes_through_as_it_was_written(start: Start) -> None:
+    call = '<tool_call>{"name": "look_up", "arguments": {"n": 123456789012345678901234567890}}</tool_call>'
+    run = await start(TinyEngine(say(call)), codec=codec("<tool_call>"))
+    answer = await run.openai().chat.completions.create(model="tiny", messages=USER, tools=TOOLS)
+    (made,) = answer.choices[0].message.tool_calls or []
+    assert made.type == "function"
+    assert "123456789012345678901234567890" in made.function.arguments
+    message = await run.anthropic().messages.create(
+        model="tiny", max_tokens=300, messages=USER, tools=ANTHROPIC_TOOLS
+    )
+    (block,) = message.content
+    assert block.type == "tool_use"
+    assert "n" in block.input
+
+
 async def test_a_message_of_calls_alone_has_no_empty_text(start: Start) -> None:
     run = await start(TinyEngine(say(f"<tool_call>{CALL}</tool_call>")), codec=codec("<tool_call>"))
     asked: Any = {"model": "tiny", "max_tokens": 300, "messages": USER, "tools": ANTHROPIC_TOOLS}

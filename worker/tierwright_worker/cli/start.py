@@ -170,6 +170,7 @@ def running_engine(settings: WorkerSettings, model: Model, warm: WarmEngine) -> 
         }
         if settings.prompt_cache_page
         else {},
+        most_held=engine.shapes.slots + settings.max_queued_requests,
     )
     runner = EngineRunner(engine, facts, limits)
     runner.start()

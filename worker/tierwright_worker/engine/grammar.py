@@ -46,14 +46,14 @@ class Grammar:
             taken += 1
             masks.append(self._mask())
         if taken and not self._matcher.rollback(taken):
-            raise ConstraintError(f"the schema cannot be followed: {self._matcher.get_error()}")
+            raise ConstraintError(f"the schema cannot be followed: {_said(self._matcher)}")
         return masks
 
     def take(self, tokens: Sequence[int]) -> bool:
         """Go on behind tokens that now belong to the answer; whether it is complete, so that none may follow."""
         for token in tokens:
             if not self._matcher.consume_token(token):
-                raise ConstraintError(f"the schema cannot be followed: {self._matcher.get_error()}")
+                raise ConstraintError(f"the schema cannot be followed: {_said(self._matcher)}")
         return bool(self._matcher.is_stopped())
 
     def _mask(self) -> Mask:
@@ -61,7 +61,7 @@ class Grammar:
         mask: Mask = np.unpackbits(bits, bitorder="little")[: self._size].astype(np.bool_)
         if self._matcher.is_error() or not mask.any():
             raise ConstraintError(
-                f"the schema cannot be followed: {self._matcher.get_error() or 'nothing may come'}"
+                f"the schema cannot be followed: {_said(self._matcher) or 'nothing may come'}"
             )
         return mask
 
@@ -95,7 +95,7 @@ class Grammars:
         # Some limits show only when the first tokens are looked for.
         matcher.compute_bitmask()
         if matcher.is_error():
-            raise ValueError(matcher.get_error())
+            raise ValueError(f"the schema cannot be followed: {_said(matcher)}")
         return Grammar(matcher, tokenizer.vocab_size, self._ends)
 
     def _ready(self) -> LLTokenizer:
@@ -103,6 +103,11 @@ class Grammars:
             if self._made is None:
                 self._made = LLTokenizer(self._tokenizer, eos_token=sorted(self._ends))
             return self._made
+
+
+def _said(matcher: LLMatcher) -> str:
+    """What is wrong, without the state of the parser that the library writes behind it."""
+    return (str(matcher.get_error() or "").splitlines() or [""])[0]
 
 
 def masked(rows: npt.NDArray[np.float32], masks: Sequence[Mask]) -> npt.NDArray[np.float32]:

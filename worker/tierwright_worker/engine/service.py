@@ -122,6 +122,7 @@ class EngineFacts:
     row_exact: bool | None = None
     agreement: float | None = None
     cache_pages: Mapping[str, int] = field(default_factory=dict)
+    most_held: int | None = None  # sequences in slots and queue together; None = any number
 
 
 class Engine(Protocol):

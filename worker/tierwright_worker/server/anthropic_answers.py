@@ -1,6 +1,5 @@
 """Shapes what clients of Anthropic's Messages API get back: messages, stream events, usage with its cache counts."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,7 +31,8 @@ class AnthropicAnswers:
                 content[-1]["text"] += delta.text
             elif delta.text:
                 content.append({"type": "text", "text": delta.text})
-            content += [_block(call, json.loads(call.arguments)) for call in delta.calls]
+            # As the model wrote them: its numbers may be longer than JSON writers take.
+            content += [_block(call, orjson.Fragment(call.arguments)) for call in delta.calls]
         content = content or [{"type": "text", "text": ""}]
         return self._message(content, choice, choice.generated) | _stop(choice, deltas[-1])
 
@@ -126,7 +126,7 @@ class Blocks:
         return [{"type": "content_block_stop", "index": self._index - 1}]
 
 
-def _block(call: MadeCall, arguments: dict[str, Any]) -> dict[str, Any]:
+def _block(call: MadeCall, arguments: dict[str, Any] | orjson.Fragment) -> dict[str, Any]:
     return {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
 
 

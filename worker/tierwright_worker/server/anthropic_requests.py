@@ -9,6 +9,8 @@ from tierwright_worker.server.asked import Asked, Conversation, Mark
 from tierwright_worker.server.errors import bad_request
 from tierwright_worker.server.fields import Fields
 from tierwright_worker.server.openai_requests import (
+    LONGEST_STOP,
+    MOST_STOPS,
     check_constrained,
     check_forced,
     sampling,
@@ -36,7 +38,7 @@ def messages_request(body: Mapping[str, Any]) -> Asked:
         prompts=(read,),
         params=sampling(fields, limit, None),
         max_tokens=limit,
-        stop=fields.texts("stop_sequences"),
+        stop=fields.texts("stop_sequences", most=MOST_STOPS, longest=LONGEST_STOP),
         stream=fields.flag("stream"),
         tenant=fields.text("cache_salt", "") or metadata.text("user_id", ""),
         schema=schema,
@@ -190,6 +192,8 @@ def _tool(tool: Fields, built: _Builder) -> Mapping[str, Any]:
     seconds = _lifetime(tool)
     if seconds is not None:
         built.marks.append(Mark(TOOLS, 0, seconds))
+    if not tool.text("name"):
+        raise bad_request(f"{tool.path('name')} must not be empty", tool.path("name"))
     function = {
         "name": tool.text("name"),
         "description": tool.text("description", ""),

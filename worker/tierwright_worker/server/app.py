@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from aiohttp import web
@@ -28,7 +28,7 @@ from tierwright_worker.server.http_metrics import HttpMetrics
 from tierwright_worker.server.load_report import load_report
 from tierwright_worker.server.metrics import EngineMetrics
 from tierwright_worker.server.openai_answers import OpenAiAnswers
-from tierwright_worker.server.prompting import ReadPrompt, read_prompt
+from tierwright_worker.server.prompting import PromptLimit, ReadPrompt, context_limit, read_prompt
 from tierwright_worker.server.replies import BEGAN, REQUEST_ID, AnthropicReply, OpenAiReply, Reply
 from tierwright_worker.server.vocabulary import Vocabulary
 from tierwright_worker.tokenizer.text import TextCodec
@@ -37,8 +37,14 @@ UNCOUNTED = frozenset({"/metrics", "/health", "/load", "/ping", "/version"})
 OPEN_PATHS = UNCOUNTED
 # On every answer of an engine whose verification bends; the value is its rule.
 LOSSY = "X-Tierwright-Lossy"
+# Longer bodies are read in a thread: the tokens of others must not wait for them.
+SHORT_BODY = 1 << 16
+# More tokens are not counted in one request; a tokenizer takes some 200 bytes for each.
+MOST_COUNTED = 1_000_000
+COUNTING = PromptLimit(MOST_COUNTED, f"at most {MOST_COUNTED} are counted in one request")
 LOG = logging.getLogger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -148,6 +154,9 @@ class Server:
         except web.HTTPRequestEntityTooLarge:
             most = self.settings.largest_body
             return _error_response(request, ApiError(413, f"the request body is larger than {most} bytes"))
+        except web.RequestPayloadError as error:
+            words = " ".join(str(error).split())
+            return _error_response(request, bad_request(f"the request body cannot be read: {words}"))
         except web.HTTPNotFound:
             return _error_response(request, ApiError(404, f"there is no {request.method} {request.path}"))
         except web.HTTPMethodNotAllowed as error:
@@ -170,7 +179,9 @@ class Server:
             scheme, _, bearer = request.headers.get("Authorization", "").partition(" ")
             given = bearer if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
             # Every key is compared, so that the time tells nothing.
-            known = [hmac.compare_digest(given.encode(), key.encode()) for key in self.settings.api_keys]
+            # Bytes that are no text come as surrogates.
+            word = given.encode("utf-8", "surrogateescape")
+            known = [hmac.compare_digest(word, key.encode()) for key in self.settings.api_keys]
             if not any(known):
                 raise ApiError(401, "a valid API key is needed, as a bearer token or in x-api-key")
         return await handler(request)
@@ -219,48 +230,45 @@ class Server:
         )
 
     async def _tokenize(self, request: web.Request) -> web.Response:
-        body = parse_object(await request.read())
-        fields = Fields(body)
+        fields, prompt = await _parsed(request, _to_tokenize)
         self._model_name(fields.get("model"))
-        prompt: Conversation | RawPrompt
-        if "messages" in body:
-            prompt = openai_requests.conversation(body)
-        else:
-            prompt = RawPrompt(
-                fields.text("prompt"), add_special_tokens=fields.flag("add_special_tokens", True)
-            )
-        tokens = (await self._read((prompt,)))[0].tokens
+        tokens = (await self._read((prompt,), COUNTING))[0].tokens
         names = [self._table[token].decode("utf-8", "replace") for token in tokens]
         length = self._engine.facts.max_length if self._engine else None
         found = {"count": len(tokens), "max_model_len": length, "tokens": tokens}
         return _json(found | {"token_strs": names if fields.flag("return_token_strs") else None})
 
     async def _detokenize(self, request: web.Request) -> web.Response:
-        fields = Fields(parse_object(await request.read()))
+        fields, text = await _parsed(request, self._text_of_tokens)
         self._model_name(fields.get("model"))
+        return _json({"prompt": text})
+
+    def _text_of_tokens(self, body: Mapping[str, Any]) -> tuple[Fields, str]:
+        fields = Fields(body)
         tokens = fields.integers("tokens")
         unknown = next((token for token in tokens if token >= len(self._table)), None)
         if unknown is not None:
             raise bad_request(f"tokens: {unknown} is not one of the model's {len(self._table)} ids", "tokens")
-        text = b"".join(self._table[token] for token in tokens).decode("utf-8", "replace")
-        return _json({"prompt": text})
+        return fields, b"".join(self._table[token] for token in tokens).decode("utf-8", "replace")
 
     async def _count_tokens(self, request: web.Request) -> web.Response:
-        body = parse_object(await request.read())
-        self._model_name(body.get("model"))
-        (prompt,) = await self._read((anthropic_requests.conversation(body),))
+        fields, conversation = await _parsed(
+            request, lambda body: (Fields(body), anthropic_requests.conversation(body))
+        )
+        self._model_name(fields.get("model"))
+        (prompt,) = await self._read((conversation,), COUNTING)
         return _json({"input_tokens": len(prompt.tokens)})
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
-        asked = openai_requests.chat_request(parse_object(await request.read()))
+        asked = await _parsed(request, openai_requests.chat_request)
         return await self._generate(request, asked, self._openai_reply(asked, chat=True))
 
     async def _completions(self, request: web.Request) -> web.StreamResponse:
-        asked = openai_requests.completion_request(parse_object(await request.read()))
+        asked = await _parsed(request, openai_requests.completion_request)
         return await self._generate(request, asked, self._openai_reply(asked, chat=False))
 
     async def _messages(self, request: web.Request) -> web.StreamResponse:
-        asked = anthropic_requests.messages_request(parse_object(await request.read()))
+        asked = await _parsed(request, anthropic_requests.messages_request)
         answers = AnthropicAnswers(
             f"msg_{uuid.uuid4().hex}", self._model_name(asked.model), self._lossy is not None
         )
@@ -286,16 +294,20 @@ class Server:
             raise ApiError(404, f"the model {str(asked)[:200]!r} does not exist", "model")
         return str(asked)
 
-    async def _read(self, prompts: tuple[Conversation | RawPrompt, ...]) -> list[ReadPrompt]:
+    async def _read(
+        self, prompts: tuple[Conversation | RawPrompt, ...], limit: PromptLimit
+    ) -> list[ReadPrompt]:
         """Rendering and tokenizing may take long for long prompts, so they leave the event loop alone."""
-        return await asyncio.to_thread(lambda: [read_prompt(prompt, self._codec) for prompt in prompts])
+        return await asyncio.to_thread(
+            lambda: [read_prompt(prompt, self._codec, limit) for prompt in prompts]
+        )
 
     async def _generate(self, request: web.Request, asked: Asked, reply: Reply) -> web.StreamResponse:
         engine, metrics = self._engine, self._metrics
         if engine is None or metrics is None:
             raise ApiError(503, "the model is still being loaded", retry_after=5)
         self._check_alive()
-        prompts = await self._read(self._vocabulary.prompts(asked))
+        prompts = await self._read(self._vocabulary.prompts(asked), context_limit(engine.facts.max_length))
         grammar = None
         if asked.schema is not None or asked.forced:
             grammar = await asyncio.to_thread(self._vocabulary.grammar, asked, engine.facts.end_tokens)
@@ -335,6 +347,22 @@ class Server:
         failure = self.failure
         if failure is not None:
             raise ApiError(500, f"the engine is dead: {failure}")
+
+
+async def _parsed(request: web.Request, read: Callable[[dict[str, Any]], T]) -> T:
+    """A request's body as `read` understands it."""
+    body = await request.read()
+    if len(body) <= SHORT_BODY:
+        return read(parse_object(body))
+    return await asyncio.to_thread(lambda: read(parse_object(body)))
+
+
+def _to_tokenize(body: Mapping[str, Any]) -> tuple[Fields, Conversation | RawPrompt]:
+    fields = Fields(body)
+    if "messages" in body:
+        return fields, openai_requests.conversation(body)
+    special = fields.flag("add_special_tokens", True)
+    return fields, RawPrompt(fields.text("prompt"), add_special_tokens=special)
 
 
 def _json(document: Mapping[str, Any]) -> web.Response:

@@ -95,15 +95,27 @@ class Fields:
             raise bad_request(f"{self.path(name)} must be a string, got {_shown(value)}", self.path(name))
         return value
 
-    def texts(self, name: str) -> tuple[str, ...]:
-        """A non-empty string or a list of them; () when absent."""
+    def texts(self, name: str, *, most: int, longest: int) -> tuple[str, ...]:
+        """A non-empty string or a list of at most `most`, each of at most `longest` characters; () when absent."""
         value = self.get(name)
         entries = [] if value is None else [value] if isinstance(value, str) else value
         if not isinstance(entries, list) or not all(isinstance(entry, str) and entry for entry in entries):
             raise bad_request(
                 f"{self.path(name)} must be a non-empty string or a list of them", self.path(name)
             )
+        self.bound(name, len(entries), most)
+        if any(len(entry) > longest for entry in entries):
+            raise bad_request(
+                f"{self.path(name)}: at most {longest} characters are allowed in each", self.path(name)
+            )
         return tuple(entries)
+
+    def bound(self, name: str, entries: int, most: int) -> None:
+        """Refuse more entries than `most`: what is looked at for every token would take its time from everyone."""
+        if entries > most:
+            raise bad_request(
+                f"{self.path(name)}: at most {most} entries are allowed, got {entries}", self.path(name)
+            )
 
     def integers(self, name: str) -> tuple[int, ...]:
         """A list of whole numbers that are not negative; () when absent."""

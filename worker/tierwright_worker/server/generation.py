@@ -246,7 +246,16 @@ def choices_of(
     request_id: str,
     grammar: Grammar | None = None,
 ) -> list[Choice]:
-    """The sequences that a request needs: n for each prompt, in that order. ApiError 400 where one does not fit."""
+    """The sequences that a request needs: n for each prompt, in that order.
+
+    `prompts` leave room for at least one token. ApiError 400 where what a request asks for does not fit behind them.
+    """
+    wanted, most = len(prompts) * asked.n, engine.facts.most_held
+    if most is not None and wanted > most:
+        raise bad_request(
+            f"the request asks for {wanted} answers (prompts times n); this server holds at most {most} at once",
+            "n",
+        )
     first_seed = secrets.randbits(63) if asked.seed is None else asked.seed
     choices: list[Choice] = []
     for prompt in prompts:
@@ -269,11 +278,6 @@ def choices_of(
 def _fitted(asked: Asked, prompt: ReadPrompt, max_length: int) -> SamplingParams:
     """The parameters with a max_tokens that fits behind the prompt."""
     room = max_length - len(prompt.tokens)
-    if room < 1:
-        raise bad_request(
-            f"the prompt has {len(prompt.tokens)} tokens; the model's context is {max_length}, and at least one "
-            "token must be left for the answer"
-        )
     wanted = asked.max_tokens
     if wanted is not None and wanted > room and not asked.cut_to_context:
         raise bad_request(

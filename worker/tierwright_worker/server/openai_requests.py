@@ -16,6 +16,10 @@ DEFAULT_COMPLETION_TOKENS = 16
 MOST_CHOICES = 64
 MOST_PROMPTS = 256
 MOST_LOGPROBS = 20
+MOST_STOPS = 64
+LONGEST_STOP = 1000  # characters
+MOST_STOP_TOKENS = 1024
+MOST_BIASES = 1024
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 NOT_SUPPORTED = (
     "prompt_logprobs",
@@ -116,6 +120,8 @@ def conversation(body: Mapping[str, Any]) -> Conversation:
 
 def sampling(fields: Fields, max_tokens: int | None, logprobs: int | None) -> SamplingParams:
     """The parameters that choose tokens; ApiError 400 for one out of its range."""
+    stop_tokens = fields.integers("stop_token_ids")
+    fields.bound("stop_token_ids", len(stop_tokens), MOST_STOP_TOKENS)
     params = SamplingParams(
         temperature=fields.number("temperature", 1.0),
         top_p=fields.number("top_p", 1.0),
@@ -123,12 +129,12 @@ def sampling(fields: Fields, max_tokens: int | None, logprobs: int | None) -> Sa
         min_p=fields.number("min_p", 0.0),
         max_tokens=2**31 - 1 if max_tokens is None else max_tokens,
         min_tokens=fields.integer("min_tokens", 0, at_least=0),
-        stop_token_ids=frozenset(fields.integers("stop_token_ids")),
+        stop_token_ids=frozenset(stop_tokens),
         ignore_eos=fields.flag("ignore_eos"),
         presence_penalty=fields.number("presence_penalty", 0.0),
         frequency_penalty=fields.number("frequency_penalty", 0.0),
         repetition_penalty=fields.number("repetition_penalty", 1.0),
-        logit_bias=_bias(fields.object("logit_bias")),
+        logit_bias=_bias(fields),
         logprobs=logprobs,
     )
     problem = params_problem(params)
@@ -157,7 +163,7 @@ def _asked(
         max_tokens=max_tokens,
         seed=fields.optional_integer("seed", at_least=-(2**63), at_most=2**63 - 1),
         n=fields.integer("n", 1, at_least=1, at_most=MOST_CHOICES),
-        stop=fields.texts("stop"),
+        stop=fields.texts("stop", most=MOST_STOPS, longest=LONGEST_STOP),
         include_stop=fields.flag("include_stop_str_in_output"),
         stream=stream,
         include_usage=options.flag("include_usage"),
@@ -175,7 +181,10 @@ def _tool(tool: Fields) -> Mapping[str, Any]:
     kind = tool.text("type", "function")
     if kind != "function":
         raise bad_request(f"{tool.path('type')} must be function, got {kind!r}", tool.path("type"))
-    tool.object("function").text("name")
+    function = tool.object("function")
+    if not function.text("name"):
+        raise bad_request(f"{function.path('name')} must not be empty", function.path("name"))
+    function.object("parameters")
     return dict(tool.document)
 
 
@@ -282,9 +291,11 @@ def _prompt(entry: object, special: bool) -> RawPrompt:
 
 
 def _bias(fields: Fields) -> dict[int, float]:
+    given = fields.object("logit_bias")
+    fields.bound("logit_bias", len(given.document), MOST_BIASES)
     bias = {}
-    for name in fields.document:
+    for name in given.document:
         if not name.isascii() or not name.isdigit() or len(name) > 10:
-            raise bad_request(f"{fields.where}: keys must be token ids, got {name[:20]!r}", fields.where)
-        bias[int(name)] = fields.number(name, 0.0)
+            raise bad_request(f"{given.where}: keys must be token ids, got {name[:20]!r}", given.where)
+        bias[int(name)] = given.number(name, 0.0)
     return bias

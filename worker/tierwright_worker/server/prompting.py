@@ -7,7 +7,7 @@ from tierwright_worker.engine.policies.breakpoints import Breakpoint
 from tierwright_worker.server.asked import Conversation, Mark, RawPrompt
 from tierwright_worker.server.errors import ApiError, bad_request
 from tierwright_worker.tokenizer.chat_template import ChatTemplateError
-from tierwright_worker.tokenizer.text import TextCodec
+from tierwright_worker.tokenizer.text import TextCodec, TooManyTokensError
 
 
 @dataclass(frozen=True)
@@ -19,18 +19,43 @@ class ReadPrompt:
     breakpoints: tuple[Breakpoint, ...] = ()
 
 
-def read_prompt(prompt: Conversation | RawPrompt, codec: TextCodec) -> ReadPrompt:
+@dataclass(frozen=True)
+class PromptLimit:
+    """Tokens that a prompt may have at most, and why, for messages."""
+
+    tokens: int
+    why: str
+
+
+def context_limit(context: int) -> PromptLimit:
+    """What a model of this context can read and still answer."""
+    return PromptLimit(
+        context - 1, f"the model's context is {context}, and at least one token must be left for the answer"
+    )
+
+
+def read_prompt(prompt: Conversation | RawPrompt, codec: TextCodec, limit: PromptLimit) -> ReadPrompt:
     """Render and tokenize; runs for as long as the text is long, so call it off the event loop.
 
-    ApiError 400 where the template refuses, nothing is left to read, or a token id is not the model's.
+    ApiError 400 where the template refuses, nothing is left to read, a token id is not the model's, or there are too
+    many of them.
     """
-    if isinstance(prompt, Conversation):
-        return _read_conversation(prompt, codec)
+    try:
+        if isinstance(prompt, Conversation):
+            return _read_conversation(prompt, codec, limit.tokens)
+        return _read_raw(prompt, codec, limit.tokens)
+    except TooManyTokensError as error:
+        many = f"more than {error.most}" if error.count is None else error.count
+        raise bad_request(f"the prompt has {many} tokens; {limit.why}") from None
+
+
+def _read_raw(prompt: RawPrompt, codec: TextCodec, most: int) -> ReadPrompt:
     if prompt.text is not None:
-        read = ReadPrompt(
-            tuple(codec.encode(prompt.text, add_special_tokens=prompt.add_special_tokens)), prompt.text
-        )
+        tokens = codec.encode(prompt.text, add_special_tokens=prompt.add_special_tokens, most=most)
+        read = ReadPrompt(tuple(tokens), prompt.text)
     else:
+        if len(prompt.tokens) > most:
+            raise TooManyTokensError(most, len(prompt.tokens))
         unknown = next((token for token in prompt.tokens if token >= codec.size), None)
         if unknown is not None:
             raise bad_request(f"prompt: token id {unknown} is not one of the model's {codec.size}", "prompt")
@@ -40,9 +65,9 @@ def read_prompt(prompt: Conversation | RawPrompt, codec: TextCodec) -> ReadPromp
     return read
 
 
-def _read_conversation(prompt: Conversation, codec: TextCodec) -> ReadPrompt:
+def _read_conversation(prompt: Conversation, codec: TextCodec, most: int) -> ReadPrompt:
     text = render(prompt, codec) + prompt.opening
-    tokens = tuple(codec.encode(text, add_special_tokens=False))
+    tokens = tuple(codec.encode(text, add_special_tokens=False, most=most))
     if not tokens:
         raise bad_request("the chat template made an empty prompt of the messages", "messages")
     points = tuple(Breakpoint(_end_of(mark, prompt, tokens, codec), mark.seconds) for mark in prompt.marks)

@@ -105,8 +105,10 @@ def _call_schema(asked: Asked, form: ToolCallFormat) -> Mapping[str, Any]:
             continue
         parameters = dict(function.get("parameters") or {"type": "object"})
         for name in ("$defs", "definitions"):
-            known = definitions.setdefault(name, {})
-            for entry, meaning in dict(parameters.pop(name, None) or {}).items():
+            known, given = definitions.setdefault(name, {}), parameters.pop(name, None) or {}
+            if not isinstance(given, dict):
+                raise bad_request(f"tools: {name} of {function['name'][:200]!r} must be an object", "tools")
+            for entry, meaning in given.items():
                 if known.setdefault(entry, meaning) != meaning:
                     raise bad_request(f"tools: two of them mean different things by {name}/{entry}", "tools")
         calls.append(
