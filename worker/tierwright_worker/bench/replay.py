@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
+from tierwright_worker.engine.agreement import agreeing
 from tierwright_worker.engine.executor import Executor
 from tierwright_worker.engine.interface import Shapes
 from tierwright_worker.models.exact import BLOCK
@@ -42,33 +41,9 @@ def replay(executor: Executor, texts: Sequence[Text], numbers: str) -> TokenAgre
     Raises:
         ValueError: no text has an answer.
     """
-    same = total = 0
-    for prompt, answer in texts:
-        executor.clear()
-        _read(executor, prompt)
-        same += _agreeing(executor, prompt, answer)
-        total += len(answer)
+    (rows,) = executor.shapes.step_rows
+    same = sum(agreeing(executor, prompt, answer, rows) for prompt, answer in texts)
+    total = sum(len(answer) for _, answer in texts)
     if total == 0:
         raise ValueError("there is no answer to replay")
     return TokenAgreement(numbers, same, total)
-
-
-def _read(executor: Executor, prompt: Sequence[int]) -> None:
-    """All but the last token, which the first step feeds."""
-    (bucket,) = executor.shapes.prefill_buckets
-    for start in range(0, len(prompt) - 1, bucket):
-        executor.prefill(0, start, prompt[start : min(start + bucket, len(prompt) - 1)], bucket)
-
-
-def _agreeing(executor: Executor, prompt: Sequence[int], answer: Sequence[int]) -> int:
-    (rows,) = executor.shapes.step_rows
-    known = [*prompt, *answer]
-    same = 0
-    for at in range(len(prompt) - 1, len(known) - 1, rows):
-        fed = known[at : min(at + rows, len(known) - 1)]
-        tokens = np.zeros((1, rows), np.int32)
-        tokens[0, : len(fed)] = fed
-        best = executor.step(tokens, np.full(1, at, np.int32)).best[0]
-        followed = known[at + 1 : at + 1 + len(fed)]
-        same += sum(int(found) == token for found, token in zip(best, followed, strict=False))
-    return same

@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ from tierwright_worker.cli.drafter import check_speculation, warm_drafter
 from tierwright_worker.cli.flags import WorkerSettings
 from tierwright_worker.cli.precision import precision_of
 from tierwright_worker.cli.stores import target_store
+from tierwright_worker.engine.agreement import shapes_agreement
 from tierwright_worker.engine.cached_prompts import CachedPrompts
 from tierwright_worker.engine.draft_model import DraftModel
 from tierwright_worker.engine.executor import Executor, WarmUp
@@ -31,6 +32,12 @@ _log = logging.getLogger(__name__)
 # The kernels read a slot up to its own position whatever the bucket, so fewer buckets cost nothing; each program that is
 # not there saves about ten megabytes, and time at every start.
 _KERNEL_GROWTH = 4
+# A prompt and an answer of so many tokens, and the widest step, fit into the shortest context.
+_COMPARED = 48
+_TEXTS = (
+    "A recipe for bread. Mix the flour with water, salt and yeast, and",
+    "def area(width: float, height: float) -> float:\n    return width * height\n\n\ndef volume(",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +121,18 @@ def warm_engine(settings: WorkerSettings, model: Model) -> WarmEngine:
         warmed.step_rows,
         "yes" if warmed.exact else "no",
     )
+    if not warmed.exact and len(warmed.step_rows) > 1:
+        warmed = replace(warmed, agreement=_agreement(executor, model))
     give_back()
     return WarmEngine(executor, warmed, drafter)
+
+
+def _agreement(executor: Executor, model: Model) -> float:
+    """How far speculation keeps to plain decoding where steps round by their shape, on two short texts."""
+    prompts = [model.text.encode(text, add_special_tokens=True)[:_COMPARED] for text in _TEXTS]
+    agreement = shapes_agreement(executor, prompts, _COMPARED)
+    _log.info("wider steps give %.1f %% of plain decoding's tokens", 100 * agreement)
+    return agreement
 
 
 def running_engine(settings: WorkerSettings, model: Model, warm: WarmEngine) -> EngineRunner:

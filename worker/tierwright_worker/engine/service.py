@@ -110,8 +110,9 @@ class SpeculationFacts:
 class EngineFacts:
     """What does not change while an engine lives. `details`: further facts for metrics (dtypes, buckets, pages).
 
-    `row_exact`: whether the warm-up found the same bits in every step shape; `agreement`: the share of rows whose most
-    probable token was the same in all of them; None where nothing was compared. `cache_pages`: room for pages, by level.
+    `row_exact`: whether the warm-up found the same bits in every step shape; `agreement`: the share of plain greedy tokens
+    that wider steps give as well, and so how far speculation keeps to plain decoding; None where nothing was compared.
+    `cache_pages`: room for pages, by level.
     """
 
     max_length: int
