@@ -97,6 +97,21 @@ class Settings:
         _seconds(0.01, 5), 0.2, "how long the changes of a tier are collected before one reconcile"
     )
     parallel_reconciles: int = _setting(_integer(1, 256), 16, "tiers reconciled at the same time")
+    autoscale_seconds: float = _setting(
+        _seconds(1, 60), 10.0, "time between two looks at the pods' metrics and at each tier's replicas"
+    )
+    scrape_timeout_seconds: float = _setting(
+        _seconds(0.1, 30), 3.0, "longest time of reading one pod's metrics page"
+    )
+    parallel_scrapes: int = _setting(_integer(1, 1024), 64, "pods whose metrics are read at the same time")
+    scrape_ca_file: str = _setting(
+        str,
+        "",
+        "certificate authority of the pods; with it their metrics are read by TLS, whatever name they show",
+    )
+    scrape_token_file: str = _setting(
+        str, "", "file of the bearer token that pods ask for their metrics page"
+    )
     worker_repository: str = _setting(
         _repository,
         "localhost/tierwright/worker",

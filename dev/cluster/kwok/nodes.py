@@ -83,7 +83,7 @@ def kwok_flags(kubeconfig: Path, config: Path) -> list[str]:
         "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
         f"--node-lease-duration-seconds={_LEASE_S}",
         # Pods beyond the first /24 would get no address.
-        "--cidr=10.128.0.0/9",
+        "--cidr=198.18.0.0/15",  # routed nowhere (RFC 2544): the operator reads the metrics of pods, and these are nobody's
     ]
 
 

@@ -67,9 +67,26 @@ class Reason(StrEnum):
     WAITING = "Waiting"
     # ObjectivesMet
     NO_METRICS = "NoMetrics"
+    OBJECTIVES_KEPT = "ObjectivesKept"
+    OBJECTIVES_MISSED = "ObjectivesMissed"
     # ScalingActive
     START_VALUE = "StartValue"
     MANUAL = "Manual"
+    RECOMMENDING = "Recommending"
+    STEADY = "Steady"
+    DEMAND_GREW = "DemandGrew"
+    DEMAND_FELL = "DemandFell"
+    FORECAST_HOLDS = "ForecastHolds"
+    WINDOW_NOT_FULL = "WindowNotFull"
+    METRICS_UNAVAILABLE = "MetricsUnavailable"
+    PARTIAL_METRICS = "PartialMetrics"
+    STARTS_FAIL = "StartsFail"
+    POOL_FULL = "PoolFull"
+    AT_MAXIMUM = "AtMaximum"
+    AT_MINIMUM = "AtMinimum"
+    STEP_LIMITED = "StepLimited"
+    IDLE = "Idle"
+    WOKEN = "Woken"
     # Routed
     NO_GATEWAY = "NoGateway"
     # CompileCacheReady
@@ -268,15 +285,76 @@ REASONS: Final[Mapping[Reason, ReasonInfo]] = {
     Reason.WAITING: ReasonInfo("The scheduler has not looked at every pod yet.", "Wait some seconds."),
     Reason.NO_METRICS: ReasonInfo(
         "No objectives are set, or no latency has been measured yet.",
-        "Set `spec.scaling.objectives` to have them watched; a tier without traffic has nothing to measure.",
+        "Set `spec.scaling.objectives` to have them watched; a share is told from 20 requests within an hour.",
+    ),
+    Reason.OBJECTIVES_KEPT: ReasonInfo(
+        "Of the last hour's requests at least the promised share met every objective.", "Nothing."
+    ),
+    Reason.OBJECTIVES_MISSED: ReasonInfo(
+        "Of the last hour's requests too few met every objective.",
+        "See ScalingActive for what the autoscaler does about it. At `AtMaximum` raise `scaling.maxReplicas`, at `PoolFull` "
+        "add devices. Where one request alone misses the objective, no number of replicas helps: the metric "
+        "`tierwright_decision_unavoidable_miss_ratio` tells that share; loosen the objective or use a faster engine.",
     ),
     Reason.START_VALUE: ReasonInfo(
-        "Mode Auto keeps the start value within its bounds, since this release does not follow the load yet.",
-        "Nothing; or set `scaling.mode: Manual` to scale by hand or by an HPA.",
+        "Mode Auto keeps the replicas that the tier has or starts with, since its pods were not measured yet.",
+        "Wait some seconds; the first figures need two readings of a ready pod.",
     ),
     Reason.MANUAL: ReasonInfo(
         "spec.replicas decides, written by a person, an HPA or KEDA.",
         "Nothing; or set `scaling.mode: Auto` to let the operator decide.",
+    ),
+    Reason.RECOMMENDING: ReasonInfo(
+        "spec.replicas decides; the autoscaler publishes what it would ask for in `status.recommendedReplicas`.",
+        "Nothing; or set `scaling.mode: Auto` to let the operator act on it.",
+    ),
+    Reason.STEADY: ReasonInfo("The replicas fit what arrives and what is foretold.", "Nothing."),
+    Reason.DEMAND_GREW: ReasonInfo(
+        "More is foretold for the time at which a new replica is ready than the present replicas can take.",
+        "Nothing.",
+    ),
+    Reason.DEMAND_FELL: ReasonInfo("Fewer replicas are enough for long, so one goes.", "Nothing."),
+    Reason.FORECAST_HOLDS: ReasonInfo(
+        "Fewer replicas would do now, but not for what is foretold or was needed a short while ago.",
+        "Nothing.",
+    ),
+    Reason.WINDOW_NOT_FULL: ReasonInfo(
+        "Fewer replicas would do, but the autoscaler has watched for less than `scaling.scaleDown.stabilization`.",
+        "Nothing; it began anew after a restart of the operator or a gap in the metrics.",
+    ),
+    Reason.METRICS_UNAVAILABLE: ReasonInfo(
+        "Too few ready pods tell how much they have to do, so the replicas stay as they are.",
+        "The message names the pods and what is wrong. The operator must reach port 8000 of the pods (NetworkPolicies), "
+        "and `/metrics` must have vLLM's names; `engine.extraArgs` may have switched statistics off.",
+    ),
+    Reason.PARTIAL_METRICS: ReasonInfo(
+        "Some ready pods do not tell how much they have to do, so no replica goes.",
+        "The message names them and what is wrong, as for MetricsUnavailable.",
+    ),
+    Reason.STARTS_FAIL: ReasonInfo(
+        "Replicas take far longer to start than others did and are counted on no longer; further ones are asked for.",
+        "See why they do not start: `kubectl get pods -l tierwright.dev/tier=NAME`, and condition Ready.",
+    ),
+    Reason.POOL_FULL: ReasonInfo(
+        "More replicas are called for than the node pool has room for.",
+        "Add nodes to the pool or free devices, lower the load, or give the tier a higher `scaling.priority` than the "
+        "tiers that it shares the pool with.",
+    ),
+    Reason.AT_MAXIMUM: ReasonInfo(
+        "More replicas are called for than scaling.maxReplicas allows.",
+        "Raise `scaling.maxReplicas` if you are ready to pay for more; until then objectives may be missed.",
+    ),
+    Reason.AT_MINIMUM: ReasonInfo("scaling.minReplicas is enough.", "Nothing."),
+    Reason.STEP_LIMITED: ReasonInfo(
+        "The replicas are on their way to another number, one step at a time.", "Nothing."
+    ),
+    Reason.IDLE: ReasonInfo(
+        "No request came for as long as a smaller number must be enough, and minReplicas is 0: no replica is kept.",
+        "Nothing; or set `scaling.minReplicas: 1` where the first request must not wait for a start.",
+    ),
+    Reason.WOKEN: ReasonInfo(
+        "A tier without replicas was asked for: by a request that waits, or by the annotation `tierwright.dev/wake`.",
+        "Wait for the start.",
     ),
     Reason.NO_GATEWAY: ReasonInfo(
         "No gateway routes requests to the tier by their speed.",

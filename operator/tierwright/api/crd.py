@@ -34,25 +34,21 @@ PRINTER_COLUMNS: Final[tuple[Mapping[str, object], ...]] = (
         "jsonPath": '.status.conditions[?(@.type=="Ready")].reason',
         "description": "Why the tier is ready or not.",
     },
-    # The next three move to the plain table once the autoscaler fills them: three empty columns help nobody.
     {
         "name": "TTFT p95",
         "type": "string",
-        "priority": 1,
         "jsonPath": ".status.latency.timeToFirstTokenP95",
         "description": "95th percentile of the time to the first token.",
     },
     {
         "name": "TPOT p95",
         "type": "string",
-        "priority": 1,
         "jsonPath": ".status.latency.timePerOutputTokenP95",
         "description": "95th percentile of the time per output token.",
     },
     {
         "name": "Attained",
         "type": "string",
-        "priority": 1,
         "jsonPath": ".status.latency.attained",
         "description": "Share of requests that met all objectives.",
     },

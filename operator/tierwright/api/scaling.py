@@ -35,23 +35,23 @@ class ScalingSpec(ApiModel):
     """Who sets the number of replicas, and within which bounds."""
 
     mode: Literal["Auto", "Recommend", "Manual"] = "Manual"
-    """Who sets the replicas. Auto: the operator. Manual: spec.replicas. Recommend: as Manual; its recommendation is not published yet."""
+    """Who sets the replicas. Auto: the operator. Manual: spec.replicas. Recommend: as Manual, with the operator's own number in status.recommendedReplicas."""
     min_replicas: Annotated[int, Field(ge=0, le=1000)] | None = None
     """Fewest replicas; default 1 in mode Auto, no bound in the others."""
     max_replicas: Annotated[int, Field(ge=1, le=1000)] | None = None
     """Most replicas; required in mode Auto."""
     objectives: Objectives | None = None
-    """Latency objectives; required in modes Auto and Recommend. Not measured yet (condition ObjectivesMet)."""
+    """Latency objectives; required in modes Auto and Recommend. Condition ObjectivesMet tells whether they are kept."""
     attainment: Fraction = "0.95"
-    """Share of requests that must meet all objectives. Not used yet: for the autoscaler."""
+    """Share of requests that must meet all objectives."""
     cold_start: Duration | None = None
-    """First guess of the time from pod creation to ready; the measured value replaces it. Not used yet, but for a warning."""
+    """First guess of the time from pod creation to ready; the measured value replaces it."""
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
-    """Who gets devices first when tiers share a pool; higher first. Not used yet: for the autoscaler."""
+    """Who gets devices first when tiers share a pool; higher first."""
     scale_down: ScaleDown = ScaleDown()
-    """Care when scaling down. Not used yet: for the autoscaler."""
+    """Care when scaling down."""
     cost: Cost | None = None
-    """Price of a replica. Not used yet: for the autoscaler."""
+    """Price of a replica, for the metric of what a tier costs."""
 
     @property
     def fewest_in_auto(self) -> int:

@@ -66,11 +66,11 @@ class LatencyStatus(ApiModel):
     """Latency that users got, rounded to two digits."""
 
     time_to_first_token_p95: Annotated[str, Field(max_length=16)] | None = None
-    """95th percentile of the time to the first token."""
+    """95th percentile of the time to the first token over five minutes."""
     time_per_output_token_p95: Annotated[str, Field(max_length=16)] | None = None
-    """95th percentile of the time per output token."""
+    """95th percentile of the time per output token over five minutes."""
     attained: Annotated[str, Field(max_length=16)] | None = None
-    """Share of requests that met all objectives."""
+    """Share of the last hour's requests that met all objectives."""
 
 
 class TierStatus(ApiModel):
@@ -89,7 +89,7 @@ class TierStatus(ApiModel):
     desired_replicas: Annotated[int, Field(ge=0)] | None = None
     """Replicas that the workload is asked for."""
     recommended_replicas: Annotated[int, Field(ge=0)] | None = None
-    """Replicas that the objectives call for. Not set yet: for the autoscaler."""
+    """Replicas that the objectives call for; in modes Auto and Recommend."""
     ready: Annotated[str, Field(max_length=16)] | None = None
     """Ready over desired replicas, such as 2/3; for the printed table."""
     node_pool: Annotated[str, Field(max_length=512)] | None = None
@@ -103,7 +103,7 @@ class TierStatus(ApiModel):
     startup: StartupStatus | None = None
     """Where the time went in the last start."""
     latency: LatencyStatus | None = None
-    """Latency that users got. Not set yet: for the autoscaler."""
+    """Latency that users got, of tiers with objectives; it stays while no request comes."""
     warnings: (
         Annotated[list[Annotated[str, Field(max_length=1024)]], Field(max_length=32), Atomic()] | None
     ) = None

@@ -13,7 +13,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 
 from prometheus_client import CollectorRegistry, disable_created_metrics
@@ -22,8 +22,8 @@ import tierwright
 from tierwright.control.health import Vitals, liveness, readiness
 from tierwright.control.kinds import INFERENCE_TIER
 from tierwright.control.outcome import Outcome
+from tierwright.control.parts import Parts, make_autoscaler, make_reconcile
 from tierwright.control.queue import KeyQueue, Reconcile
-from tierwright.control.reconcile import Reconciler, ReconcileSettings
 from tierwright.control.resync import CrdMissingError, Resync
 from tierwright.control.schedule import Timing
 from tierwright.control.wiring import Watches, WatchesEndedError
@@ -34,7 +34,7 @@ from tierwright.kube.credentials import CredentialsError
 from tierwright.kube.errors import KubeError
 from tierwright.kube.events import EventRecorder
 from tierwright.observe.store import Store, TierKey
-from tierwright.settings import Settings
+from tierwright.settings import Settings, SettingsError
 from tierwright.telemetry.http import application, serve
 from tierwright.telemetry.metrics import Metrics
 
@@ -63,18 +63,6 @@ class GaveUpError(Exception):
     """The operator cannot work; the message is the process's last line."""
 
 
-@dataclass(frozen=True)
-class Parts:
-    """What a reconcile works with; ``on_news`` takes tiers that must be looked at."""
-
-    client: HttpKubeClient
-    store: Store
-    recorder: EventRecorder
-    metrics: Metrics
-    settings: Settings
-    on_news: Callable[[set[TierKey]], None]
-
-
 class Operator:
     """One operator process; ``make_reconcile`` makes what is done for each tier."""
 
@@ -96,8 +84,19 @@ class Operator:
         self._restarts = restarts or RestartPolicy()
         self.store = Store(INFERENCE_TIER, label_value, TIER_LABEL)
         recorder = EventRecorder(client, metrics, lambda: datetime.now(UTC))
+        self._autoscaler = make_autoscaler(
+            settings, client, self.store, metrics, lambda keys: self.queue.add(keys)
+        )
         self._reconcile = make_reconcile(
-            Parts(client, self.store, recorder, metrics, settings, lambda keys: self.queue.add(keys))
+            Parts(
+                client,
+                self.store,
+                recorder,
+                metrics,
+                settings,
+                lambda keys: self.queue.add(keys),
+                self._autoscaler,
+            )
         )
         self.queue = KeyQueue(
             self._reconcile_or_forget,
@@ -182,6 +181,7 @@ class Operator:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.queue.run(), name="queue")
             group.create_task(self._resync.run(), name="resync")
+            group.create_task(self._autoscaler.run(), name="autoscaler")
 
     async def _watch(self) -> None:
         """Primes the store and watches, again and again; raises GaveUpError after too many failures in a row."""
@@ -234,22 +234,6 @@ class Operator:
         return outcome
 
 
-def make_reconcile(parts: Parts) -> Reconcile:
-    """The reconcile of the shipped operator."""
-    return Reconciler(
-        parts.client,
-        parts.store,
-        parts.recorder,
-        lambda: datetime.now(UTC),
-        metrics=parts.metrics,
-        settings=ReconcileSettings(
-            resync=timedelta(seconds=parts.settings.resync_seconds),
-            worker_repository=parts.settings.worker_repository,
-        ),
-        on_news=parts.on_news,
-    ).reconcile
-
-
 async def run_operator(settings: Settings) -> int:
     """Run until SIGTERM or SIGINT; returns the exit status, after a last line that says why when it is not 0."""
     disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -274,7 +258,7 @@ async def run_operator(settings: Settings) -> int:
             ", ".join(settings.namespaces) or "all namespaces",
         )
         await Operator(settings, client, metrics, make_reconcile).run(stop)
-    except (GaveUpError, OSError) as error:
+    except (GaveUpError, SettingsError, OSError) as error:
         log.error("the operator ends: %s", error)
         return EXIT_FAILED
     except Exception:

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from typing import Final
 
+from tierwright.api.latency_buckets import is_told
 from tierwright.capacity.samples import Judged, PodSample
 from tierwright.observe.histogram import Histogram, Totals
 from tierwright.observe.metrics import MetricsPage
-from tierwright.observe.page_delta import between
+from tierwright.observe.page_delta import PageDelta, between
 
 _NEAR: Final = 0.02
 """A bound that is nearer to the objective than this share of it resolves it."""
@@ -24,7 +25,13 @@ def sample_of(
     before: MetricsPage, after: MetricsPage, *, seconds: float, age: float, objectives: LatencyObjectives
 ) -> PodSample:
     """The sample of the interval between two pages of one pod; `age` is seconds since ready at its end."""
-    delta = between(before, after)
+    return sample_from(between(before, after), after, seconds=seconds, age=age, objectives=objectives)
+
+
+def sample_from(
+    delta: PageDelta, after: MetricsPage, *, seconds: float, age: float, objectives: LatencyObjectives
+) -> PodSample:
+    """The same for two pages that were compared already; `after` is the later one."""
     return PodSample(
         seconds=seconds,
         age=age,
@@ -55,7 +62,7 @@ def unresolved(page: MetricsPage, objectives: LatencyObjectives) -> tuple[str, .
         if histogram is None or limit is None:
             continue
         low, high = histogram.around(limit)
-        if min(limit - low, high - limit) > _NEAR * limit:
+        if min(limit - low, high - limit) > _NEAR * limit and not is_told(low, high, limit):
             sentences.append(
                 f"objectives.{name}: the engine counts latencies only at {low:g} s and {high:g} s, so misses of "
                 f"{limit:g} s are interpolated; choose one of the two or set the engine's histogram buckets"

@@ -52,6 +52,15 @@ PERMISSIONS: Final[tuple[Permission, ...]] = (
     Permission("policy", "poddisruptionbudgets", KEEP, "drains take one pod at a time"),
     Permission("networking.k8s.io", "networkpolicies", KEEP, "who may reach the pods"),
     Permission("", "pods", WATCH, "status is computed from live pods"),
+    Permission(
+        "", "pods", ("patch",), "which replicas go first when a tier gets smaller (pod-deletion-cost)"
+    ),
+    Permission(
+        "",
+        "configmaps",
+        ("get", "create", "patch"),
+        "what the autoscaler has learned of a tier, in one of its own",
+    ),
     Permission("", "events", ("create", "patch"), "transitions of a tier's conditions"),
     Permission("", "events", ("list",), "why pods and volumes of a tier are stuck"),
     Permission(

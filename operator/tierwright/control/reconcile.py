@@ -16,13 +16,17 @@ from tierwright.control import scaler
 from tierwright.control.apply_plan import Owner, controller_of
 from tierwright.control.attempts import Attempts, Patience
 from tierwright.control.children import Applied, ChildApplier
-from tierwright.control.compiling import compile_facts, compile_view, refused_jobs
+from tierwright.control.compiling import compile_facts, refused_jobs
 from tierwright.control.conflicts import served
+from tierwright.control.freeze import Findings, freeze
 from tierwright.control.intake import Intake, take_in
+from tierwright.control.live_objects import stored_workload
 from tierwright.control.outcome import Done, Failed, Outcome, RequeueAfter
 from tierwright.control.scale_writer import ScaleWriter
+from tierwright.control.scaling_source import NothingMeasured, ScalingSource
 from tierwright.control.status.compute import compute_status
 from tierwright.control.status_writer import StatusWriter, stored_status
+from tierwright.control.victim_writer import VictimWriter
 from tierwright.desired.bundle import (
     Bundle,
     BundleContext,
@@ -31,17 +35,13 @@ from tierwright.desired.bundle import (
     desired_bundle,
     pinned_engine,
 )
-from tierwright.desired.labels import TIER_LABEL, selector_text
 from tierwright.desired.names import child_name, label_value
 from tierwright.engines.engine import WORKER_REPOSITORY
 from tierwright.kube.errors import ApiError, KubeError, Verdict
 from tierwright.kube.events import EventRecorder
-from tierwright.kube.resources import DEPLOYMENT, HPA, JOB, PVC, Object, ObjectRef, ref_of
+from tierwright.kube.resources import DEPLOYMENT, HPA, JOB, Object, ObjectRef, ref_of
 from tierwright.kube.verbs import KubeClient
-from tierwright.observe.additions import child_additions
-from tierwright.observe.evidence import is_starting, list_events, subjects, template_volumes
-from tierwright.observe.pods import pod_view, volume_claim_view, workload_view
-from tierwright.observe.snapshot import Facts, Finding, ScaleView, Snapshot, Stage
+from tierwright.observe.snapshot import Facts, Finding, ScaleView, Stage
 from tierwright.observe.store import Store, TierKey
 from tierwright.telemetry.metrics import Metrics
 
@@ -112,8 +112,12 @@ class Reconciler:
         metrics: Metrics,
         settings: ReconcileSettings | None = None,
         on_news: Callable[[set[TierKey]], None] = lambda _: None,
+        scaling: ScalingSource | None = None,
     ) -> None:
-        """``on_news`` gets other tiers that must be looked at, since the one at hand says something else by now."""
+        """``on_news`` gets other tiers that must be looked at, since the one at hand says something else by now.
+
+        ``scaling`` says what the autoscaler wants; without it tiers in mode Auto keep what they have.
+        """
         self._client = client
         self._metrics = metrics
         self._store = store
@@ -123,6 +127,8 @@ class Reconciler:
         self._children = ChildApplier(client, store, metrics, patience)
         self._scale = ScaleWriter(client, store, patience)
         self._status = StatusWriter(client, store, recorder, patience)
+        self._victims = VictimWriter(client, store)
+        self._scaling: ScalingSource = scaling or NothingMeasured()
         self._on_news = on_news
         self._memories: dict[TierKey, _Memory] = {}
 
@@ -174,10 +180,17 @@ class Reconciler:
         replicas = work.scale.wanted if work.scale is not None else None
         work.applied = await self._children.apply(bundle, owner, replicas, memory.children, now)
         work.job_refused = bundle.waits and bundle.compile_job in refused_jobs(memory.children)
+        await self._mark_victims(key, work.applied, replicas)
         await self._scale.write(work.applied, work.scale, memory.scale, now)
         await self._children.prune(*key, bundle, owner, work.applied, memory.children, now)
         memory.children.keep_only(self._refs_in_play(key, bundle))
         return True
+
+    async def _mark_victims(self, key: TierKey, applied: Applied, wanted: int | None) -> None:
+        """Before fewer replicas are asked for: says which shall go."""
+        live = applied.workload
+        if wanted and live is not None and wanted < int((live.get("spec") or {}).get("replicas") or 0):
+            await self._victims.mark(key, wanted, self._scaling.requests(key))
 
     def _refs_in_play(self, key: TierKey, bundle: Bundle) -> set[ObjectRef]:
         """The children that are wanted or there, and the Job that may have been refused."""
@@ -187,7 +200,11 @@ class Reconciler:
 
     async def _report(self, key: TierKey, obj: Object, intake: Intake, work: _Work) -> Outcome:
         """Writes what is to be said of the tier, and says when to look again."""
-        snapshot = await self._observe(key, obj, intake, work)
+        view = self._scaling.view(key, obj["metadata"]["uid"])
+        findings = Findings(intake, work.applied, work.scale, view, work.facts, work.compile)
+        frozen = await freeze(self._client, self._store, key, obj, findings, self._now())
+        work.has_stuck_pods, work.has_young_pods = frozen.has_stuck_pods, frozen.has_young_pods
+        snapshot = frozen.snapshot
         before, now = stored_status(obj), self._now()
         after = compute_status(snapshot, before, now)
         self._publish(key, after, work)
@@ -225,48 +242,8 @@ class Reconciler:
     def _decide_scale(self, key: TierKey, obj: Object, tier: InferenceTier, bundle: Bundle) -> ScaleView:
         """How many replicas are wanted, and who says so."""
         rival = scaler.autoscaler_on(*bundle.workload, self._store.all_of(HPA, key[0]))
-        return scaler.decide(tier, _held(self._stored_workload(key, obj), obj), rival)
-
-    async def _observe(self, key: TierKey, obj: Object, intake: Intake, work: _Work) -> Snapshot:
-        """Freezes what is known now; lists Events of the few objects that need explaining."""
-        namespace, name = key
-        now = self._now()
-        workload = self._stored_workload(key, obj)
-        # Without a workload of this very tier the labelled pods are those of a deleted tier of the same name.
-        found = self._store.pods_of(namespace, name) if workload is not None else []
-        pods = tuple(pod_view(pod) for pod in sorted(found, key=_name))
-        compiles = await compile_view(
-            self._client, work.compile, workload, self._jobs(key), obj["metadata"]["uid"]
-        )
-        looked_at = pods if compiles is None else (*pods, *compiles.pods)
-        wanted = subjects(looked_at, *template_volumes(workload), now)
-        if compiles is not None and compiles.lacks_pods:
-            wanted = (*wanted, ("Job", compiles.job_name))
-        work.has_stuck_pods, work.has_young_pods = bool(wanted), is_starting(looked_at, now)
-        return Snapshot(
-            generation=int(obj["metadata"].get("generation") or 0),
-            stage=intake.stage,
-            selector=selector_text(name),
-            tier=intake.tier,
-            refusal=intake.refusal,
-            facts=work.facts,
-            problems=tuple(work.applied.problems),
-            waiting_for=tuple(work.applied.waiting_for),
-            scale=work.scale,
-            workload=workload_view(workload) if workload is not None else None,
-            pods=pods,
-            claims=tuple(
-                volume_claim_view(claim)
-                for claim in sorted(self._store.children_of(namespace, name, PVC), key=_name)
-            ),
-            events=await list_events(self._client, namespace, wanted),
-            additions=child_additions(
-                child
-                for child in self._store.children_of(namespace, name)
-                if (controller_of(child) or {}).get("uid") in (None, obj["metadata"]["uid"])
-            ),
-            compile=compiles,
-        )
+        held = _held(self._stored_workload(key, obj), obj)
+        return scaler.decide(tier, held, rival, self._scaling.view(key, obj["metadata"]["uid"]))
 
     def _outcome(self, intake: Intake, work: _Work) -> Outcome:
         applied, settings = work.applied, self._settings
@@ -318,12 +295,7 @@ class Reconciler:
         return {str((controller_of(live) or {}).get("uid")) for live in found if live is not None}
 
     def _stored_workload(self, key: TierKey, obj: Object) -> Object | None:
-        """The live Deployment of this tier: it carries the label, and no other object controls it."""
-        live = self._store.get(ObjectRef(DEPLOYMENT, key[0], child_name(key[1])))
-        if live is None or (live["metadata"].get("labels") or {}).get(TIER_LABEL) != label_value(key[1]):
-            return None
-        controller = controller_of(live)
-        return live if controller is None or controller.get("uid") == obj["metadata"]["uid"] else None
+        return stored_workload(self._store, key, obj["metadata"]["uid"])
 
     def _memory(self, key: TierKey, uid: str) -> _Memory:
         memory = self._memories.get(key)
@@ -349,7 +321,3 @@ def _held(workload: Object | None, obj: Object) -> scaler.Held:
 
 def _facts(bundle: Bundle) -> Facts:
     return Facts(bundle.endpoint, bundle.engine_image, bundle.engine_version, bundle.warnings)
-
-
-def _name(obj: Object) -> str:
-    return str(obj["metadata"]["name"])

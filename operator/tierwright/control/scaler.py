@@ -13,7 +13,7 @@ from tierwright.api.conditions import Reason
 from tierwright.api.tier import InferenceTier
 from tierwright.kube.resources import Object
 from tierwright.observe.managers import CHILDREN_MANAGER, SCALER_MANAGER
-from tierwright.observe.snapshot import ScaleView
+from tierwright.observe.snapshot import ScaleView, ScalingView
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,13 @@ class Held:
     reported: int | None = None
 
 
-def decide(tier: InferenceTier, held: Held, other_scaler: str | None) -> ScaleView:
+def decide(
+    tier: InferenceTier, held: Held, other_scaler: str | None, view: ScalingView | None = None
+) -> ScaleView:
     """The replicas that the scaler asks for, and the words for the condition ScalingActive.
+
+    ``view`` is what the autoscaler says of the tier, None where it has not looked at it yet: then whatever is asked for
+    stays. What it asks for is held to the bounds of the spec as it is now.
 
     ``wanted`` is None while another autoscaler works on the workload itself: two of them on one target fight, so ours
     keeps silent and says so.
@@ -50,18 +55,23 @@ def decide(tier: InferenceTier, held: Held, other_scaler: str | None) -> ScaleVi
         # Zero below the bounds is what a suspension left, whatever the tier went through since: it says nothing.
         starts = kept is None or (kept == 0 and scaling.fewest_in_auto > 0)
         wanted = scaling.bounded_in_auto(tier.spec.replicas if kept is None or starts else kept)
-        return ScaleView(
-            wanted,
-            Reason.START_VALUE,
-            f"no autoscaler yet: {_replicas(wanted)} kept, within {scaling.fewest_in_auto} to"
-            f" {scaling.max_replicas or 'any'}",
-        )
+        if view is None:
+            return ScaleView(
+                wanted,
+                Reason.START_VALUE,
+                f"{_replicas(wanted)} kept, within {scaling.fewest_in_auto} to {scaling.max_replicas or 'any'}: the tier was"
+                " not measured yet",
+            )
+        if view.wanted is not None and not starts:
+            wanted = scaling.bounded_in_auto(view.wanted)
+        return ScaleView(wanted, view.reason, view.message, follows_load=view.follows_load)
     if scaling.mode == "Recommend":
-        return ScaleView(
-            tier.spec.replicas,
-            Reason.MANUAL,
-            "spec.replicas decides; there is no autoscaler yet to recommend another number",
+        advice = (
+            "the tier was not measured yet"
+            if view is None
+            else f"{_number(view.recommended)} recommended, {view.reason}: {view.message}"
         )
+        return ScaleView(tier.spec.replicas, Reason.RECOMMENDING, f"spec.replicas decides; {advice}")
     return ScaleView(tier.spec.replicas, Reason.MANUAL, "spec.replicas decides")
 
 
@@ -133,3 +143,7 @@ def autoscaler_on(workload_kind: str, workload_name: str, autoscalers: Iterable[
 
 def _replicas(count: int) -> str:
     return "1 replica is" if count == 1 else f"{count} replicas are"
+
+
+def _number(count: int | None) -> str:
+    return "nothing is" if count is None else _replicas(count)

@@ -45,6 +45,34 @@ class ScaleView:
     reason: Reason
     message: str
     suspended: bool = False
+    follows_load: bool = False
+
+
+@dataclass(frozen=True)
+class LatencyView:
+    """Latency and attainment as the status shows them: rounded texts, None where nothing was measured."""
+
+    first_token_p95: str | None = None
+    per_token_p95: str | None = None
+    attained: str | None = None
+    """Share of the last hour's requests that met all objectives."""
+    kept: bool | None = None
+    """Whether that share is what the tier promises; None: too few requests to tell."""
+
+
+@dataclass(frozen=True)
+class ScalingView:
+    """What the autoscaler says of one tier: it changes only when what is shown or applied changes."""
+
+    wanted: int | None
+    """Replicas to ask for in mode Auto; None: whatever is asked for now stays."""
+    recommended: int | None
+    reason: Reason
+    message: str
+    follows_load: bool
+    """Whether the number comes from the load; False while there is nothing to go by."""
+    latency: LatencyView = LatencyView()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,6 +131,7 @@ class Snapshot:
     problems: tuple[Problem, ...] = ()
     waiting_for: tuple[str, ...] = ()
     scale: ScaleView | None = None
+    scaling: ScalingView | None = None
     workload: WorkloadView | None = None
     pods: tuple[PodView, ...] = ()
     claims: tuple[VolumeClaimView, ...] = ()

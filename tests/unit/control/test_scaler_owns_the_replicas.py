@@ -20,7 +20,7 @@ AUTO = {"mode": "Auto", "minReplicas": 2, "maxReplicas": 6, "objectives": {"time
         ({"replicas": 3}, Held(), 3, Reason.MANUAL),
         ({"replicas": 3}, Held(live=7, reported=7), 3, Reason.MANUAL),
         ({"replicas": 0}, Held(live=7), 0, Reason.MANUAL),
-        ({"replicas": 3, "scaling": {**AUTO, "mode": "Recommend"}}, Held(live=7), 3, Reason.MANUAL),
+        ({"replicas": 3, "scaling": {**AUTO, "mode": "Recommend"}}, Held(live=7), 3, Reason.RECOMMENDING),
         ({"replicas": 3, "scaling": AUTO}, Held(), 3, Reason.START_VALUE),
         ({"replicas": 1, "scaling": AUTO}, Held(), 2, Reason.START_VALUE),
         ({"replicas": 9, "scaling": AUTO}, Held(), 6, Reason.START_VALUE),

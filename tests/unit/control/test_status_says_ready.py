@@ -227,7 +227,9 @@ def test_every_condition_carries_the_generation_that_it_is_about() -> None:
 
 def test_objectives_without_metrics_are_unknown() -> None:
     with_objectives = status_of(snapshot(of=tier(scaling=AUTO)))
-    assert get(with_objectives, ConditionType.OBJECTIVES_MET).message == "no latency has been measured yet"
+    met = get(with_objectives, ConditionType.OBJECTIVES_MET)
+    assert (met.status, met.reason) == ("Unknown", Reason.NO_METRICS)
+    assert met.message == "too few requests were measured yet to tell"
     without = get(status_of(snapshot()), ConditionType.OBJECTIVES_MET)
     assert (without.status, without.reason) == ("Unknown", Reason.NO_METRICS)
 

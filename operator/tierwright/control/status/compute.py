@@ -15,6 +15,13 @@ from tierwright.control.status.compiling import compile_cache_ready, compile_cau
 from tierwright.control.status.draft import Draft
 from tierwright.control.status.progress import reconciling, stalled
 from tierwright.control.status.readiness import ready
+from tierwright.control.status.scaling import (
+    latency,
+    measured_warnings,
+    objectives_met,
+    recommended,
+    scaling_active,
+)
 from tierwright.control.status.scheduling import scheduled
 from tierwright.control.status.startup import startup
 from tierwright.observe.snapshot import Snapshot, Stage
@@ -35,8 +42,14 @@ def compute_status(snapshot: Snapshot, previous: TierStatus, now: datetime) -> T
         (ConditionType.RECONCILING, reconciling(snapshot, found)),
         (ConditionType.STALLED, stalled(snapshot, found)),
         (ConditionType.SCHEDULED, scheduled(snapshot)),
-        (ConditionType.OBJECTIVES_MET, _objectives_met(snapshot)),
-        (ConditionType.SCALING_ACTIVE, _scaling_active(snapshot)),
+        (
+            ConditionType.OBJECTIVES_MET,
+            objectives_met(snapshot, _before(ConditionType.OBJECTIVES_MET, previous)),
+        ),
+        (
+            ConditionType.SCALING_ACTIVE,
+            scaling_active(snapshot, _before(ConditionType.SCALING_ACTIVE, previous)),
+        ),
         (ConditionType.ROUTED, Draft("False", Reason.NO_GATEWAY, "no gateway routes requests to this tier")),
     )
     compiled = compile_cache_ready(snapshot, waited_for, _before(ConditionType.COMPILE_CACHE_READY, previous))
@@ -54,15 +67,19 @@ def compute_status(snapshot: Snapshot, previous: TierStatus, now: datetime) -> T
         selector=snapshot.selector,
         ready_replicas=snapshot.ready_count,
         desired_replicas=snapshot.wanted,
-        recommended_replicas=previous.recommended_replicas,
+        recommended_replicas=recommended(snapshot, previous),
         ready=f"{snapshot.ready_count}/{snapshot.wanted}",
         node_pool=node_pool_text(snapshot.tier.spec.hardware.node_pool) if snapshot.tier else kept.node_pool,
         workload=WorkloadRef(kind=workload.kind, name=workload.name) if workload else None,
         endpoint=facts.endpoint if facts else kept.endpoint,
         engine=EngineStatus(image=facts.engine_image, version=facts.engine_version) if facts else kept.engine,
         startup=startup(snapshot, previous.startup),
-        latency=previous.latency,
-        warnings=_warnings((*facts.warnings, *addition_warnings(snapshot.additions))) if facts else None,
+        latency=latency(snapshot, kept.latency),
+        warnings=_warnings(
+            (*facts.warnings, *measured_warnings(snapshot), *addition_warnings(snapshot.additions))
+        )
+        if facts
+        else None,
     )
 
 
@@ -74,26 +91,6 @@ def node_pool_text(pool: NodePool) -> str | None:
         parts.append(f"{rule.key} {rule.operator}{values}")
     text = ",".join(parts)
     return (text if len(text) <= _POOL_LIMIT else f"{text[: _POOL_LIMIT - 1]}…") or None
-
-
-def _objectives_met(snapshot: Snapshot) -> Draft:
-    objectives = snapshot.tier.spec.scaling.objectives if snapshot.tier else None
-    if objectives is None:
-        return Draft("Unknown", Reason.NO_METRICS, "no objectives are set")
-    return Draft("Unknown", Reason.NO_METRICS, "no latency has been measured yet")
-
-
-def _scaling_active(snapshot: Snapshot) -> Draft:
-    """False throughout: nothing follows the load yet, and the message says who decides instead."""
-    if snapshot.stage is Stage.DELETING:
-        return Draft("False", Reason.DELETING, "the tier is being deleted")
-    if snapshot.refusal is not None:
-        return Draft(
-            "False", snapshot.refusal.reason, "replicas stay as they are until the spec can be carried out"
-        )
-    if snapshot.stage is Stage.PAUSED or snapshot.scale is None:
-        return Draft("False", Reason.PAUSED, "replicas stay as they are while the tier is paused")
-    return Draft("False", snapshot.scale.reason, snapshot.scale.message)
 
 
 def _kept(kind: ConditionType, draft: Draft, snapshot: Snapshot, previous: TierStatus) -> Draft:

@@ -26,6 +26,16 @@ ORDINARY: Final = frozenset(
         Reason.NO_METRICS,
         Reason.START_VALUE,
         Reason.MANUAL,
+        Reason.RECOMMENDING,
+        Reason.STEADY,
+        Reason.DEMAND_GREW,
+        Reason.DEMAND_FELL,
+        Reason.FORECAST_HOLDS,
+        Reason.WINDOW_NOT_FULL,
+        Reason.AT_MINIMUM,
+        Reason.STEP_LIMITED,
+        Reason.IDLE,
+        Reason.WOKEN,
         Reason.NO_GATEWAY,
         Reason.COMPILED,
         Reason.COMPILING,
@@ -41,6 +51,12 @@ _WATCHED: Final = (
     ConditionType.SCALING_ACTIVE,
     ConditionType.COMPILE_CACHE_READY,
 )
+
+
+_RESCALES: Final = frozenset(
+    {Reason.DEMAND_GREW, Reason.DEMAND_FELL, Reason.IDLE, Reason.WOKEN, Reason.STEP_LIMITED}
+)
+"""Reasons of ScalingActive that come with another number of replicas, each worth an Event."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +83,20 @@ def transitions(before: TierStatus, after: TierStatus) -> tuple[Transition, ...]
             lost = kind is ConditionType.READY and new.status == "False" and old is not None
             warn = lost and old is not None and old.status == "True" and new.reason == Reason.TOO_FEW_READY
             found.setdefault(new.reason, Transition("Warning" if warn else "Normal", new.reason, new.message))
+    if (rescale := _rescale(before, after)) is not None:
+        found.setdefault(rescale.reason, rescale)
     added = new_additions(before.warnings or (), after.warnings or ())
     return (*found.values(), *(Transition("Warning", Reason.FIELDS_ADDED, words) for words in added))
+
+
+def _rescale(before: TierStatus, after: TierStatus) -> Transition | None:
+    """Another number of replicas that follows from the load."""
+    active = _condition(after, ConditionType.SCALING_ACTIVE)
+    if active is None or active.status != "True" or active.reason not in _RESCALES:
+        return None
+    if before.desired_replicas in (None, after.desired_replicas):
+        return None
+    return Transition("Normal", active.reason, active.message)
 
 
 def _worth_telling(kind: ConditionType, old: Condition | None, new: Condition) -> bool:

@@ -1,0 +1,268 @@
+"""The autoscaler's loop: each tick reads the pods of all tiers, decides for each tier, and tells what changed.
+
+It writes neither replicas nor status: it keeps a view of each tier, which the reconciler reads, and asks for a reconcile
+when that view changes. One tier's trouble, a bug included, costs that tier a tick and no other anything.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from tierwright.api.parse import parse_tier
+from tierwright.api.tier import InferenceTier
+from tierwright.capacity.starts import Starts
+from tierwright.capacity.state import TierState
+from tierwright.control.autoscale_report import tick_of
+from tierwright.control.autoscale_state import StateStore, is_due
+from tierwright.control.autoscale_tier import Look, Memory, conclude, decide
+from tierwright.control.live_objects import stored_workload
+from tierwright.control.observation import LivePod, live_pods
+from tierwright.control.pools import Pools
+from tierwright.control.tier_settings import LoopTiming, has_objectives
+from tierwright.engines.engine import HTTP_PORT
+from tierwright.kube.errors import KubeError
+from tierwright.kube.resources import Object
+from tierwright.observe.scrape import Scraped, Scraper, Target
+from tierwright.observe.snapshot import ScalingView
+from tierwright.observe.store import Store, TierKey
+from tierwright.telemetry.autoscaling import AutoscalingMetrics
+
+log = logging.getLogger(__name__)
+
+LOADS_AT_ONCE: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """A tier that is looked at in this tick."""
+
+    key: TierKey
+    tier: InferenceTier
+    uid: str
+    wanted: int
+    pods: tuple[LivePod, ...]
+    measured: bool
+    """Whether it has objectives; the others only count for what they take of a pool."""
+
+
+class Autoscaler:
+    """Decides for all tiers with objectives, whatever their mode: Manual ones are measured, and nothing more."""
+
+    def __init__(
+        self,
+        store: Store,
+        states: StateStore,
+        pools: Pools,
+        metrics: AutoscalingMetrics,
+        on_change: Callable[[set[TierKey]], None],
+        *,
+        make_scraper: Callable[[], Scraper],
+        timing: LoopTiming | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """``on_change`` gets the tiers whose view changed; ``clock`` gives seconds since 1970."""
+        self._store = store
+        self._states = states
+        self._pools = pools
+        self._metrics = metrics
+        self._on_change = on_change
+        self._make_scraper = make_scraper
+        self._timing = timing or LoopTiming()
+        self._clock = clock
+        self._memories: dict[TierKey, Memory] = {}
+        self._parsed: dict[TierKey, tuple[tuple[Any, ...], InferenceTier | None]] = {}
+        self._last = 0.0
+
+    def view(self, key: TierKey, uid: str) -> ScalingView | None:
+        """What is said of the tier; None before it was looked at, and of another tier of that name."""
+        memory = self._memories.get(key)
+        if memory is None or memory.uid != uid or memory.shown is None:
+            return None
+        return memory.shown.view
+
+    def requests(self, key: TierKey) -> Mapping[str, float]:
+        """Pod → the requests that it ran and that waited for it at the last reading; pods that did not tell are left out."""
+        memory = self._memories.get(key)
+        if memory is None:
+            return {}
+        names = {str(pod["metadata"].get("uid")): str(pod["metadata"]["name"]) for pod in self._pods(key)}
+        return {
+            names[uid]: scraped.page.running + scraped.page.waiting
+            for uid, scraped in memory.pages.items()
+            if uid in names
+            and scraped.page is not None
+            and scraped.page.running is not None
+            and scraped.page.waiting is not None
+        }
+
+    async def run(self) -> None:
+        """Tick until cancelled."""
+        async with self._make_scraper() as scraper, asyncio.TaskGroup() as group:
+            group.create_task(self._tick_for_ever(scraper), name="autoscaler ticks")
+            group.create_task(self._write_for_ever(), name="autoscaler states")
+
+    async def tick(self, scraper: Scraper) -> None:
+        """One look at every tier."""
+        subjects = self._subjects()
+        await self._load_new(subjects)
+        known = [each for each in subjects if each.measured and each.key in self._memories]
+        scraped = await scraper.read(
+            Target(pod.uid, pod.address, HTTP_PORT) for each in known for pod in each.pods if pod.ready
+        )
+        # A clock that was set back stands still until it has caught up: ticks come in order of time.
+        now = self._last = max(self._last, self._clock())
+        changed: set[TierKey] = set()
+        for each in known:
+            await asyncio.sleep(0)  # reconciles and health checks go on between two tiers
+            try:
+                if self._look(each, scraped, now):
+                    changed.add(each.key)
+            except Exception:
+                log.exception("the autoscaler failed at %s/%s because of a bug", *each.key)
+        self._on_change(changed)
+
+    async def write_due(self) -> None:
+        """Write the states that are due, one after the other."""
+        for key in list(self._memories):
+            memory, parsed = self._memories.get(key), self._parsed.get(key)
+            if memory is None or parsed is None or parsed[1] is None or parsed[1].metadata.uid != memory.uid:
+                continue
+            now = self._clock()
+            if not is_due(memory, now):
+                continue
+            await self._states.save(parsed[1], memory, now)
+            kept = self._memories.get(key)
+            if (
+                kept is not None and kept.uid == memory.uid
+            ):  # whether or not it was written: not again at once
+                self._memories[key] = replace(kept, written_at=now)
+
+    async def _tick_for_ever(self, scraper: Scraper) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            try:
+                await self.tick(scraper)
+            except Exception:
+                log.exception("a tick of the autoscaler failed because of a bug")
+            # A tick that came late does not make the next ones come faster.
+            due = max(due + self._timing.tick, loop.time() + self._timing.tick / 10)
+            await asyncio.sleep(due - loop.time())
+
+    async def _write_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(self._timing.tick)
+            try:
+                await self.write_due()
+            except Exception:
+                log.exception("writing what was learned failed because of a bug")
+
+    def _look(self, subject: _Subject, scraped: Mapping[str, Scraped], now: float) -> bool:
+        """Decide for one tier; whether its view changed."""
+        key, memory = subject.key, self._memories[subject.key]
+        own = {pod.uid: scraped[pod.uid] for pod in subject.pods if pod.uid in scraped}
+        room = self._pools.room(key, subject.tier, datetime.fromtimestamp(now, UTC))
+        look = Look(subject.tier, subject.pods, subject.wanted, own, now, room)
+        decided = decide(memory, look, self._timing)
+        after = conclude(decided)
+        self._memories[key] = after if after.written_at is not None else replace(after, written_at=now)
+        decision = decided.decision
+        plan = subject.wanted if decision.replicas is None else decision.replicas
+        self._pools.note(key, subject.tier, subject.wanted, plan + decision.unplaced)
+        self._metrics.record(key, now, tick_of(decided, own.values()))
+        before = None if memory.shown is None else memory.shown.view
+        return after.shown is not None and after.shown.view != before
+
+    def _subjects(self) -> list[_Subject]:
+        """The tiers to look at; those that are gone are forgotten, those that rest keep what was learned."""
+        found = []
+        live: dict[TierKey, str] = {}
+        for obj in self._store.tiers():
+            metadata = obj["metadata"]
+            key, uid = (metadata["namespace"], metadata["name"]), str(metadata["uid"])
+            live[key] = uid
+            subject = self._subject(key, uid, obj)
+            if subject is not None:
+                found.append(subject)
+                continue
+            self._pools.forget(key)
+            self._metrics.forget(key)
+            if (
+                key in self._memories
+            ):  # it rests: nothing is shown of it, and no page is compared across the gap
+                self._memories[key] = replace(self._memories[key], shown=None, pages={}, starts_known=None)
+        for key in self._parsed.keys() - live.keys():
+            self._parsed.pop(key)
+            self._memories.pop(key, None)
+            self._pools.forget(key)
+            self._metrics.forget(key)
+        for key, memory in list(self._memories.items()):
+            if live.get(key) != memory.uid:
+                del self._memories[key]
+        return found
+
+    def _subject(self, key: TierKey, uid: str, obj: Object) -> _Subject | None:
+        """None for a tier that is being deleted, cannot be read, is suspended, or has no workload yet."""
+        tier = self._tier(key, obj)
+        if tier is None or tier.spec.suspend or obj["metadata"].get("deletionTimestamp"):
+            return None
+        workload = stored_workload(self._store, key, uid)
+        if workload is None:
+            return None
+        wanted, scaling = int((workload.get("spec") or {}).get("replicas") or 0), tier.spec.scaling
+        if scaling.mode == "Auto" and wanted == 0 and scaling.fewest_in_auto > 0:
+            return (
+                None  # zero below the bounds is what a suspension left: the reconciler sets the start value
+            )
+        measured = has_objectives(tier)
+        if not measured:  # the others are noted with what their plan calls for
+            self._pools.note(key, tier, wanted)
+        return _Subject(key, tier, uid, wanted, live_pods(self._pods(key), self._clock()), measured)
+
+    def _tier(self, key: TierKey, obj: Object) -> InferenceTier | None:
+        """The tier as it is stored, read anew only when it changed."""
+        metadata = obj["metadata"]
+        mark = (metadata["uid"], metadata.get("generation"), metadata.get("annotations"))
+        known = self._parsed.get(key)
+        if known is None or known[0] != mark:
+            without_status = {name: value for name, value in obj.items() if name != "status"}
+            known = self._parsed[key] = (mark, parse_tier(without_status, strict=False).tier)
+        return known[1]
+
+    def _pods(self, key: TierKey) -> list[Object]:
+        return self._store.pods_of(*key)
+
+    async def _load_new(self, subjects: list[_Subject]) -> None:
+        """Fetch what was learned of tiers that are new here. One whose state cannot be asked for waits for the next tick."""
+        new = [each for each in subjects if each.measured and each.key not in self._memories]
+        places = asyncio.Semaphore(LOADS_AT_ONCE)
+
+        async def load(subject: _Subject) -> None:
+            async with places:
+                try:
+                    learned = await self._states.load(subject.tier)
+                except KubeError as error:
+                    log.warning("what was learned of %s/%s cannot be asked for: %s", *subject.key, error)
+                    return
+            if learned is None:
+                memory = Memory(subject.uid, state=self._rebuilt(subject.key))
+            else:
+                memory = Memory(
+                    subject.uid, state=learned.state, heard=learned.heard, written_at=learned.written_at
+                )
+            self._memories[subject.key] = memory
+
+        async with asyncio.TaskGroup() as group:
+            for each in new:
+                group.create_task(load(each))
+
+    def _rebuilt(self, key: TierKey) -> TierState:
+        """A state without a past, but for the last start, which the tier's own status remembers."""
+        obj = self._store.tier(*key) or {}
+        seconds = ((obj.get("status") or {}).get("startup") or {}).get("totalSeconds")
+        starts = Starts((float(seconds),)) if isinstance(seconds, int) and seconds > 0 else Starts()
+        return TierState(starts=starts)

@@ -1,0 +1,242 @@
+"""One tick of one tier: pages become samples, samples an observation, the observation a decision; pure, with all that is remembered as a value."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from tierwright.api.conditions import Reason
+from tierwright.api.tier import InferenceTier
+from tierwright.capacity import policy
+from tierwright.capacity.decision import Decision
+from tierwright.capacity.decision import Reason as Why
+from tierwright.capacity.samples import Observation, PodSample, row_of
+from tierwright.capacity.settings import TierSettings
+from tierwright.capacity.state import TierState
+from tierwright.control.decision_words import Words, words_of
+from tierwright.control.latency_window import LatencyWindow
+from tierwright.control.observation import LivePod, measured_starts, observation_of
+from tierwright.control.pod_samples import LatencyObjectives, sample_from, unresolved
+from tierwright.control.pool_budget import within_share
+from tierwright.control.pools import Room
+from tierwright.control.shown import Figures, Shown, shown
+from tierwright.control.tier_settings import LoopTiming, latency_objectives, tier_settings
+from tierwright.control.wake import WAKE_ANNOTATION, wake
+from tierwright.observe.metrics import MetricsPage
+from tierwright.observe.page_delta import PageDelta, between
+from tierwright.observe.scrape import Scraped
+from tierwright.observe.snapshot import ScalingView
+
+_PODS_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What is carried of one tier from tick to tick."""
+
+    uid: str
+    state: TierState = field(default_factory=TierState)
+    objectives: LatencyObjectives | None = None
+    pages: Mapping[str, Scraped] = field(default_factory=dict)
+    """The last tick's page of each pod, by uid."""
+    starts_known: frozenset[str] | None = None
+    latency: LatencyWindow = field(default_factory=LatencyWindow)
+    shown: Shown | None = None
+    heard: str = ""
+    """The wake annotation that was acted on."""
+    written_at: float | None = None
+    """When the state was last written, or first was there to be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the loop found of a tier at `now`, seconds since 1970."""
+
+    tier: InferenceTier
+    pods: tuple[LivePod, ...]
+    wanted: int
+    """Replicas that the workload is asked for."""
+    scraped: Mapping[str, Scraped]
+    now: float
+    room: Room
+    """What its node pool has room for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the pages tell, compared with those of the tick before."""
+
+    samples: Mapping[str, PodSample]
+    deltas: tuple[PageDelta, ...]
+    silent: tuple[str, ...]
+    """A sentence for each ready pod that does not tell what it has to do."""
+    warnings: tuple[str, ...]
+    newest_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The tier's decision, within what its pool grants, and what it came from."""
+
+    memory: Memory
+    look: Look
+    settings: TierSettings
+    measured: Measured
+    observation: Observation
+    decision: Decision
+    requests: float
+    """Requests since the last tick that were held against the objectives."""
+    misses: float
+    idle: bool
+
+
+def decide(memory: Memory, look: Look, timing: LoopTiming) -> Decided:
+    """Measure and decide; nothing of it is shown yet."""
+    settings, objectives = tier_settings(look.tier, timing), latency_objectives(look.tier)
+    if memory.objectives != objectives:  # what was shown was held against another promise
+        memory = replace(memory, objectives=objectives, latency=LatencyWindow(), shown=None)
+    measured = measure(memory.pages, look, objectives)
+    starts = measured_starts(look.pods, memory.starts_known)
+    woken = wake(
+        look.tier.metadata.annotations.get(WAKE_ANNOTATION),
+        memory.heard,
+        asked=look.wanted,
+        now=datetime.fromtimestamp(look.now, UTC),
+        hold=settings.hold,
+    )
+    observation = observation_of(
+        look.pods,
+        measured.samples,
+        wanted=look.wanted,
+        started=starts.seconds,
+        now=look.now,
+        placeable=look.room.placeable,
+        queued=woken.queued,
+    )
+    step = policy.step(settings, memory.state, observation, look.now)
+    row = row_of(observation, look.now, young=0.0)
+    firsts = [each.first_token for each in measured.deltas if each.first_token is not None]
+    per_tokens = [each.per_output_token for each in measured.deltas if each.per_output_token is not None]
+    after = replace(
+        memory,
+        state=step.state,
+        pages={uid: each for uid, each in look.scraped.items() if each.page is not None},
+        starts_known=starts.known,
+        latency=memory.latency.seen(
+            look.now,
+            first_token=firsts,
+            per_token=per_tokens,
+            requests=0.0 if row is None else row.requests,
+            misses=0.0 if row is None else row.misses,
+        ),
+        heard=woken.heard,
+    )
+    return Decided(
+        memory=after,
+        look=look,
+        settings=settings,
+        measured=measured,
+        observation=observation,
+        decision=within_share(step.decision, look.wanted, look.room.ceiling),
+        requests=0.0 if row is None else row.requests,
+        misses=0.0 if row is None else row.misses,
+        idle=row is None or (row.arrivals, row.running, row.backlog, row.requests) == (0, 0, 0, 0),
+    )
+
+
+def conclude(decided: Decided) -> Memory:
+    """What is remembered and shown after the decision."""
+    memory, look, scaling = decided.memory, decided.look, decided.look.tier.spec.scaling
+    fresh = _fresh(decided, memory.shown.view if memory.shown is not None else None)
+    first, per_token = memory.latency.first_token(look.now), memory.latency.per_token(look.now)
+    figures = Figures(
+        None if first is None else first.p95,
+        None if per_token is None else per_token.p95,
+        memory.latency.attained(),
+    )
+    if scaling.mode == "Manual":
+        fresh = replace(fresh, wanted=None, recommended=None, reason=Reason.MANUAL, message="")
+    elif scaling.mode == "Recommend":
+        fresh = replace(fresh, wanted=None)
+    after = shown(
+        memory.shown,
+        fresh,
+        figures,
+        promised=float(scaling.attainment),
+        idle=decided.idle,
+        now=look.now,
+    )
+    return replace(memory, shown=after)
+
+
+def _fresh(decided: Decided, last: ScalingView | None) -> ScalingView:
+    """What this tick alone would show, but for the latency."""
+    decision, look = decided.decision, decided.look
+    lacking = decision.reason in (Why.NO_METRICS, Why.PARTIAL_METRICS)
+    if lacking and not decided.measured.silent:
+        # All pods answer; a new one's first interval is not over. That is no outage, so the last word stands.
+        if last is not None:
+            return replace(last, warnings=decided.measured.warnings)
+        words = Words(Reason.START_VALUE, "the first figures of its pods are being taken", False)
+    else:
+        words = words_of(decision, _trouble(decided.measured.silent))
+    recommended = decision.replicas
+    if recommended is None:
+        recommended = last.recommended if last is not None else look.wanted
+    return ScalingView(
+        wanted=decision.replicas,
+        recommended=recommended,
+        reason=words.reason,
+        message=words.message,
+        follows_load=words.follows_load,
+        warnings=decided.measured.warnings,
+    )
+
+
+def measure(before: Mapping[str, Scraped], look: Look, objectives: LatencyObjectives) -> Measured:
+    """The samples of the ready pods by uid; a pod that has no page of the tick before gets its first one later."""
+    samples: dict[str, PodSample] = {}
+    deltas: list[PageDelta] = []
+    silent: list[str] = []
+    warnings: dict[str, None] = {}
+    newest: float | None = None
+    for pod in look.pods:
+        scraped = look.scraped.get(pod.uid)
+        if pod.ready_since is None or scraped is None:
+            continue
+        if lack := _lack(scraped):
+            silent.append(f"pod {pod.name}: {lack}")
+        last = before.get(pod.uid)
+        if scraped.page is None or last is None or last.page is None or scraped.at <= last.at:
+            continue
+        newest = look.now
+        warnings |= dict.fromkeys(unresolved(scraped.page, objectives))
+        delta = between(last.page, scraped.page)
+        deltas.append(delta)
+        samples[pod.uid] = sample_from(
+            delta,
+            scraped.page,
+            seconds=scraped.at - last.at,
+            age=max(0.0, look.now - pod.ready_since),
+            objectives=objectives,
+        )
+    return Measured(samples, tuple(deltas), tuple(silent), tuple(warnings), newest)
+
+
+def _lack(scraped: Scraped) -> str:
+    """What keeps a reading from telling the pod's load; empty when nothing does."""
+    if scraped.page is None:
+        return scraped.words or "no page"
+    missing = [name for name in ("running", "waiting", "finished") if _of(scraped.page, name) is None]
+    return f"its page does not tell {', '.join(missing)}" if missing else ""
+
+
+def _of(page: MetricsPage, name: str) -> float | None:
+    value: float | None = getattr(page, name)
+    return value
+
+
+def _trouble(silent: tuple[str, ...]) -> str:
+    more = len(silent) - _PODS_NAMED
+    named = "; ".join(silent[:_PODS_NAMED])
+    return f"{named} and {more} more" if more > 0 else named

@@ -1,0 +1,93 @@
+"""Puts together what the operator runs for its tiers: the reconcile of each, and the autoscaler of all."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from tierwright.control.autoscale import Autoscaler
+from tierwright.control.autoscale_state import StateStore
+from tierwright.control.decision_words import SCALING_REASONS
+from tierwright.control.pools import Pools
+from tierwright.control.queue import Reconcile
+from tierwright.control.reconcile import Reconciler, ReconcileSettings
+from tierwright.control.scaling_source import ScalingSource
+from tierwright.control.tier_settings import LoopTiming
+from tierwright.kube.client import HttpKubeClient
+from tierwright.kube.events import EventRecorder
+from tierwright.observe.metrics import FaultKind
+from tierwright.observe.scrape import ScrapeFault, Scraper, ScrapeSettings, authority
+from tierwright.observe.store import Store, TierKey
+from tierwright.settings import Settings, SettingsError
+from tierwright.telemetry.autoscaling import AutoscalingMetrics
+from tierwright.telemetry.metrics import Metrics
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a reconcile works with; ``on_news`` takes tiers that must be looked at."""
+
+    client: HttpKubeClient
+    store: Store
+    recorder: EventRecorder
+    metrics: Metrics
+    settings: Settings
+    on_news: Callable[[set[TierKey]], None]
+    scaling: ScalingSource
+
+
+def make_reconcile(parts: Parts) -> Reconcile:
+    """The reconcile of the shipped operator."""
+    return Reconciler(
+        parts.client,
+        parts.store,
+        parts.recorder,
+        lambda: datetime.now(UTC),
+        metrics=parts.metrics,
+        settings=ReconcileSettings(
+            resync=timedelta(seconds=parts.settings.resync_seconds),
+            worker_repository=parts.settings.worker_repository,
+        ),
+        on_news=parts.on_news,
+        scaling=parts.scaling,
+    ).reconcile
+
+
+def make_autoscaler(
+    settings: Settings,
+    client: HttpKubeClient,
+    store: Store,
+    metrics: Metrics,
+    on_change: Callable[[set[TierKey]], None],
+) -> Autoscaler:
+    """The autoscaler of the shipped operator; it reads no pod before it runs.
+
+    Raises SettingsError when the certificate authority of the pods cannot be read.
+    """
+    try:
+        tls = authority(settings.scrape_ca_file) if settings.scrape_ca_file else None
+    except OSError as error:
+        raise SettingsError(f"scrape_ca_file={settings.scrape_ca_file!r}: {error}") from error
+    tick, timeout = (
+        settings.autoscale_seconds,
+        min(settings.scrape_timeout_seconds, settings.autoscale_seconds),
+    )
+    scrape = ScrapeSettings(
+        timeout=timeout,
+        budget=max(timeout, 0.7 * tick),
+        concurrency=settings.parallel_scrapes,
+        token_file=settings.scrape_token_file,
+    )
+    return Autoscaler(
+        store,
+        StateStore(client),
+        Pools(store),
+        AutoscalingMetrics(
+            metrics.registry,
+            reasons=sorted(SCALING_REASONS),
+            causes=list(ScrapeFault),
+            faults=list(FaultKind),
+        ),
+        on_change,
+        make_scraper=lambda: Scraper(scrape, tls),
+        timing=LoopTiming(tick=tick, lag=timeout),
+    )
