@@ -165,7 +165,7 @@ def _planned(tier: InferenceTier, step_times: StepTimes, score_from: float) -> P
     step, source, guessed = step_times.of(tier)
     accelerator = spec.hardware.accelerator.value
     batching = spec.engine.batching
-    assumed = [f"step time: {source}; measure yours and give it by --step-time"] if guessed else []
+    assumed = ["the step time: this tier's was not measured; give it by --step-time"] if guessed else []
     if scaling.cold_start is None:
         assumed.append(f"scaling.coldStart: {settings.cold_start:.0f} s")
     if batching.max_batched_tokens is None:
