@@ -1,9 +1,11 @@
 """Decides what engine a command line and the simulator's settings describe, or why vLLM would not start with them."""
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dev.engine_sim.buckets import BucketsError, parse_buckets
 from dev.engine_sim.cli import argument_table, given_arguments
 from dev.engine_sim.settings import GIB, Settings
 from dev.engine_sim.speculation import Speculation, SpeculationError, parse_speculation
@@ -59,6 +61,7 @@ WITH_EFFECT = frozenset(
         "enable_prompt_tokens_details",
         "enable_server_load_tracking",
         "enable_request_id_headers",
+        "custom_histogram_buckets",
     }
 )
 
@@ -93,6 +96,8 @@ class EngineConfig:
     prompt_tokens_details: bool
     load_tracking: bool
     request_id_headers: bool
+    histogram_buckets: Mapping[str, tuple[float, ...]]
+    """By family; families that are absent have vLLM's own."""
     without_effect: tuple[str, ...]
 
     @property
@@ -158,8 +163,16 @@ def build_config(
         prompt_tokens_details=bool(arguments.enable_prompt_tokens_details),
         load_tracking=bool(arguments.enable_server_load_tracking),
         request_id_headers=bool(arguments.enable_request_id_headers),
+        histogram_buckets=_histogram_buckets(arguments),
         without_effect=tuple(name for name in given_arguments(arguments) if name not in WITH_EFFECT),
     )
+
+
+def _histogram_buckets(arguments: argparse.Namespace) -> Mapping[str, tuple[float, ...]]:
+    try:
+        return parse_buckets(arguments.custom_histogram_buckets)
+    except BucketsError as error:
+        raise ConfigError(str(error)) from None
 
 
 def _step_time(settings: Settings, speculation: Speculation | None) -> StepTimeModel:

@@ -6,18 +6,16 @@ from typing import Final
 
 from tierwright.api.engine import EngineType
 from tierwright.api.hardware import Accelerator
+from tierwright.api.latency_buckets import (
+    TIME_PER_OUTPUT_TOKEN_BUCKETS,
+    TIME_TO_FIRST_TOKEN_BUCKETS,
+    is_told,
+    neighbours,
+)
 from tierwright.api.rules.sources import any_downloaded, is_downloaded
 from tierwright.api.scalars import duration_seconds, quantity_value
 from tierwright.api.tier import TierSpec
 
-# Upper bounds, in seconds, of the histogram buckets that vLLM 0.32 exposes on /metrics, and the JAX worker alike.
-TIME_TO_FIRST_TOKEN_BUCKETS: Final = (
-    0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0,
-    160.0, 640.0, 2560.0,
-)  # fmt: skip
-TIME_PER_OUTPUT_TOKEN_BUCKETS: Final = (
-    0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0,
-)  # fmt: skip
 _LARGE_BATCH: Final = 32
 """Requests in one step from which verifying proposed tokens costs more than it saves on most devices."""
 _INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
@@ -44,15 +42,16 @@ def _objectives(spec: TierSpec) -> Sequence[str]:
 
 
 def _unresolved(path: str, objective: str | None, buckets: Sequence[float]) -> Sequence[str]:
-    """An objective is told from the engine's histogram exactly only where a bucket ends."""
+    """An objective is told from the engine's histogram only where two of its bounds are near."""
     seconds = None if objective is None else duration_seconds(objective)
-    if seconds is None or seconds in buckets:
+    if seconds is None:
         return ()
-    below = max((bound for bound in buckets if bound < seconds), default=None)
-    above = min((bound for bound in buckets if bound > seconds), default=None)
+    below, above = neighbours(buckets, seconds)
+    if is_told(below, above, seconds):
+        return ()
     near = " or ".join(_milliseconds(bound) for bound in (below, above) if bound is not None)
     return (
-        f"{path}: the engine's histogram has no bound at {objective}, so attainment is an estimate; use {near}",
+        f"{path}: the engine's histogram has no bound near {objective}, so attainment is an estimate; use {near}",
     )
 
 
@@ -193,16 +192,9 @@ _LOOKS: Final[tuple[Callable[[TierSpec], Sequence[str]], ...]] = (
 def not_used_yet(spec: TierSpec) -> tuple[str, ...]:
     """Settings that are kept and checked, but that nothing acts on in this release; for the command line alone.
 
-    In status.warnings they would stand for good on every tier that is written with the autoscaler in mind.
+    In status.warnings they would stand for good on every tier that is written with a gateway in mind.
     """
     found = []
-    if spec.scaling.mode != "Manual":
-        found.append(
-            f"spec.scaling.mode: nothing works out the replicas of mode {spec.scaling.mode} yet, so they stay as they "
-            "are; use mode: Manual and spec.replicas until the autoscaler is there"
-        )
-    if spec.scaling.cost is not None:
-        found.append("spec.scaling.cost: nothing counts costs yet; it waits for the autoscaler")
     if spec.traffic is not None:
         found.append("spec.traffic: nothing limits or routes requests yet; it waits for the gateway")
     return tuple(found)

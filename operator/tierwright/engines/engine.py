@@ -1,8 +1,11 @@
 """Defines what an engine must be told: the request that goes into an engine file and the plan that comes out."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
+
+from tierwright.api.latency_buckets import TIME_PER_OUTPUT_TOKEN_BUCKETS, TIME_TO_FIRST_TOKEN_BUCKETS
 
 HTTP_PORT: Final = 8000
 WORKER_REPOSITORY: Final = "localhost/tierwright/worker"
@@ -10,6 +13,18 @@ WORKER_REPOSITORY: Final = "localhost/tierwright/worker"
 run code in its users' clusters. The operator is told another one by a setting."""
 CACHE_PATH: Final = "/cache"
 """Where the tier's compile cache is mounted; HOME and every cache of the engine lie below it."""
+LATENCY_BUCKETS: Final = (
+    "--custom-histogram-buckets",
+    json.dumps(
+        {
+            "inter_token_latency": TIME_PER_OUTPUT_TOKEN_BUCKETS,
+            "time_to_first_token": TIME_TO_FIRST_TOKEN_BUCKETS,
+        },
+        separators=(",", ":"),
+    ),
+)
+"""The argument of vLLM, and of the project's worker, that lays the bounds of latency histograms. Of vLLM's families, the
+first is also that of the time per output token."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from tierwright.api.engine import EngineSpec, Speculation, SpeculationMethod
 from tierwright.api.hardware import Accelerator
 from tierwright.api.scalars import duration_seconds
 from tierwright.api.tier import TierSpec
-from tierwright.engines.engine import CACHE_PATH, HTTP_PORT, EngineRequest
+from tierwright.engines.engine import CACHE_PATH, HTTP_PORT, LATENCY_BUCKETS, EngineRequest
 from tierwright.hardware.refusal import RefusedError, invalid, unsupported
 
 WEIGHTS_CACHE: Final = f"{CACHE_PATH}/weights"
@@ -40,6 +40,7 @@ def serve_arguments(spec: TierSpec, request: EngineRequest) -> tuple[str, ...]:
     args = ["serve", *_model(spec, request)]
     args += ["--served-model-name", spec.model.name, "--port", str(HTTP_PORT)]
     args += ["--shutdown-timeout", str(request.drain_seconds)]
+    args += LATENCY_BUCKETS
     if engine.batching.max_batched_tokens is not None:
         args += ["--max-num-batched-tokens", str(engine.batching.max_batched_tokens)]
     if engine.speculation is not None and engine.speculation.disable_above_batch_size is not None:

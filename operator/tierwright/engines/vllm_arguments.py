@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tierwright.api.engine import EngineSpec, Speculation, SpeculationMethod
 from tierwright.api.scalars import quantity_value
-from tierwright.engines.engine import HTTP_PORT, EngineRequest
+from tierwright.engines.engine import HTTP_PORT, LATENCY_BUCKETS, EngineRequest
 from tierwright.hardware.refusal import invalid, unsupported
 
 _KV_DTYPES: Final[Mapping[str, str]] = {"int8": "int8_per_token_head"}
@@ -36,6 +36,7 @@ def vllm_arguments(engine: EngineSpec, served_name: str, request: EngineRequest)
         )
     args = [request.model_path, "--served-model-name", served_name, "--port", str(HTTP_PORT)]
     args += ["--shutdown-timeout", str(request.drain_seconds)]
+    args += LATENCY_BUCKETS
     args += _parallelism(engine)
     args += _model(engine)
     args += _batching(engine)

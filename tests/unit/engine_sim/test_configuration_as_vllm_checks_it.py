@@ -112,6 +112,17 @@ def test_a_key_from_the_environment_counts_unless_one_is_given() -> None:
             ),
             "list of",
         ),
+        (("--custom-histogram-buckets", "[1]"), "custom_histogram_buckets: must be a JSON object"),
+        (("--custom-histogram-buckets", '{"latency": [1]}'), "unknown families latency"),
+        (("--custom-histogram-buckets", '{"inter_token_latency": 1}'), "must be a list of numbers"),
+        (("--custom-histogram-buckets", '{"inter_token_latency": []}'), "must be a list of numbers"),
+        (("--custom-histogram-buckets", '{"inter_token_latency": [true]}'), "must be a list of numbers"),
+        (("--custom-histogram-buckets", '{"inter_token_latency": [0, 1]}'), "positive, finite and rising"),
+        (("--custom-histogram-buckets", '{"inter_token_latency": [1, 1]}'), "positive, finite and rising"),
+        (
+            ("--custom-histogram-buckets", '{"inter_token_latency": [1, 1e999]}'),
+            "positive, finite and rising",
+        ),
         (
             (*speculative('{"method": "ngram", "num_speculative_tokens": 5}'), "--spec-tokens", "4"),
             "given twice",

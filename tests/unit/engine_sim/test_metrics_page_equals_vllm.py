@@ -120,3 +120,17 @@ async def test_http_families_count_api_requests_but_not_probes_and_scrapes() -> 
         if sample.name == "http_requests_total"
     }
     assert counted == {"/v1/models": 1}
+
+
+async def test_bounds_of_a_family_are_those_that_were_asked_for_and_the_others_stay() -> None:
+    chosen = '{"inter_token_latency": [0.02, 0.03], "time_to_first_token": [0.4]}'
+    async with running_engine(*SAME_LENGTH, "--custom-histogram-buckets", chosen) as (_, server):
+        facts = facts_of(await page_of(server))
+    changed = {
+        "vllm:inter_token_latency_seconds": ["0.02", "0.03", "inf"],
+        "vllm:request_time_per_output_token_seconds": ["0.02", "0.03", "inf"],
+        "vllm:time_to_first_token_seconds": ["0.4", "inf"],
+    }
+    for name, expected in FIXTURE["always"].items():
+        if name.startswith("vllm:"):
+            assert facts[name].get("buckets") == changed.get(name, expected.get("buckets")), name

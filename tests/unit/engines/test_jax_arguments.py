@@ -8,6 +8,7 @@ import pytest
 from tests.support.tier_bundles import flag, tier
 from tests.support.worker_flags import worker_parser
 from tierwright.api.conditions import Reason
+from tierwright.api.latency_buckets import TIME_PER_OUTPUT_TOKEN_BUCKETS, TIME_TO_FIRST_TOKEN_BUCKETS
 from tierwright.engines.catalog import engine_plan
 from tierwright.engines.engine import EnginePlan, EngineRequest
 from tierwright.hardware.refusal import Refusal, RefusedError
@@ -55,6 +56,10 @@ def test_a_tier_with_every_field_becomes_a_command_line_of_the_worker(
     """A flag that the worker does not know would end each pod at once."""
     options = worker_parser.parse_args(plan(draft="/models/draft", **FULL).args)
     assert options.command == "serve"
+    assert options.custom_histogram_buckets == {
+        "inter_token_latency": TIME_PER_OUTPUT_TOKEN_BUCKETS,
+        "time_to_first_token": TIME_TO_FIRST_TOKEN_BUCKETS,
+    }
     assert str(options.model) == "/models/m"
     assert options.served_model_name == ["meta/llama-3.1-8b"]
     assert (str(options.weights_cache), str(options.compile_cache)) == ("/cache/weights", "/cache/jax")

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from dev.engine_sim.buckets import parse_buckets
 from tests.support.tier_bundles import flag
 from tierwright.api.engine import EngineSpec
+from tierwright.api.latency_buckets import TIME_PER_OUTPUT_TOKEN_BUCKETS, TIME_TO_FIRST_TOKEN_BUCKETS
 from tierwright.api.rules.extra_args import GROUPS, sets
-from tierwright.engines.engine import EngineRequest
+from tierwright.engines.engine import LATENCY_BUCKETS, EngineRequest
 from tierwright.engines.vllm_arguments import vllm_arguments
 from tierwright.hardware.refusal import RefusedError
 
@@ -104,8 +106,19 @@ def test_fields_left_out_leave_the_choice_to_the_engine() -> None:
         "8000",
         "--shutdown-timeout",
         "300",
+        *LATENCY_BUCKETS,
         "--enable-prefix-caching",
     ]
+
+
+def test_vllm_counts_latencies_at_the_bounds_by_which_objectives_are_judged() -> None:
+    """The simulator checks them as vLLM 0.32 does."""
+    text = flag(arguments(), "--custom-histogram-buckets")
+    assert text is not None
+    assert parse_buckets(json.loads(text)) == {
+        "inter_token_latency": TIME_PER_OUTPUT_TOKEN_BUCKETS,
+        "time_to_first_token": TIME_TO_FIRST_TOKEN_BUCKETS,
+    }
 
 
 def test_switches_can_be_off() -> None:

@@ -171,3 +171,25 @@ async def test_before_the_engine_is_warm_the_page_is_there_already(start: Start)
     run = await start(warm=False)
     assert "process_cpu_seconds_total" in await page(run)
     assert "vllm:" not in await page(run)
+
+
+async def test_bounds_of_a_family_are_those_that_were_asked_for_and_the_others_stay(start: Start) -> None:
+    expected: dict[str, Any] = json.loads(FAMILIES.read_text())["always"]
+    chosen = {"inter_token_latency": (0.02, 0.03), "time_to_first_token": (0.4,), "request_latency": (1.0,)}
+    run = await start(
+        TinyEngine(say("x"), max_length=2048), ServerSettings(("tiny",), histogram_buckets=chosen)
+    )
+    found = metric_facts.facts_of(await page(run))
+    changed = {
+        "vllm:inter_token_latency_seconds": ["0.02", "0.03", "inf"],
+        "vllm:request_time_per_output_token_seconds": ["0.02", "0.03", "inf"],
+        "vllm:time_to_first_token_seconds": ["0.4", "inf"],
+        "vllm:e2e_request_latency_seconds": ["1.0", "inf"],
+    }
+    assert {name: found[name]["buckets"] for name in changed} == changed
+    unchanged = [
+        name for name in expected if name.startswith("vllm:request_p") and "buckets" in expected[name]
+    ]
+    for name in unchanged:
+        if name != "vllm:request_prefill_time_seconds":
+            assert found[name]["buckets"] == expected[name]["buckets"], name

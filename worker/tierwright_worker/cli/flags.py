@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tierwright_worker.cli.histograms import histogram_buckets
 from tierwright_worker.cli.platform import PLATFORMS
 
 _DTYPES = ("float32", "bfloat16", "int8")
@@ -46,6 +47,7 @@ class WorkerSettings:
     speculative_model: Path | None
     layered_entropy: float | None
     layered_share: float
+    histogram_buckets: Mapping[str, tuple[float, ...]]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -182,6 +184,13 @@ def _server_flags(command: argparse.ArgumentParser) -> None:
     add("--host", default="0.0.0.0", help="address to listen on")  # noqa: S104  # a pod's address is not known beforehand
     add("--port", type=int, default=8000, help="port to listen on; 0 = any free one")
     add("--shutdown-timeout", type=float, default=60.0, help="seconds that requests may go on after SIGTERM")
+    add(
+        "--custom-histogram-buckets",
+        type=histogram_buckets,
+        default={},
+        help="upper bounds, in seconds, of latency histograms, as JSON by vLLM's names of their families: "
+        '{"time_to_first_token": [0.1, 0.5, 1]}; default: vLLM\'s own',
+    )
     add("--api-key", action="append", default=[], help="a key that opens /v1; may be given several times")
 
 
@@ -270,6 +279,7 @@ def settings_of(options: argparse.Namespace) -> WorkerSettings:
         speculative_model=options.speculative_model,
         layered_entropy=options.layered_entropy,
         layered_share=options.layered_share,
+        histogram_buckets=options.custom_histogram_buckets,
     )
 
 

@@ -26,6 +26,7 @@ async def serve(settings: WorkerSettings) -> None:
             source=str(settings.model),
             api_keys=settings.api_keys,
             drafts=settings.speculative_tokens,
+            histogram_buckets=settings.histogram_buckets,
         ),
         model.text,
     )

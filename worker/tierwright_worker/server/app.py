@@ -6,7 +6,7 @@ import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import orjson
@@ -51,6 +51,7 @@ T = TypeVar("T")
 class ServerSettings:
     """`model_names`: what requests may ask for, the first being the one shown. `drafts`: most tokens drafted in a step.
 
+    `histogram_buckets`: bounds by vLLM's name of the family, in place of vLLM's own.
     `api_keys`: any of them opens /v1 and the tokenizer; () = open. `source`: where the weights came from, for /v1/models.
     """
 
@@ -58,6 +59,7 @@ class ServerSettings:
     source: str = ""
     api_keys: tuple[str, ...] = ()
     drafts: int = 0
+    histogram_buckets: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     largest_body: int = 32 * 1024**2
 
 
@@ -85,7 +87,11 @@ class Server:
     def attach(self, engine: Engine) -> None:
         """Serve with an engine that is warm; before this every request for tokens is answered with 503."""
         self._metrics = EngineMetrics(
-            self._registry, self.settings.model_names[0], engine.facts, self.settings.drafts
+            self._registry,
+            self.settings.model_names[0],
+            engine.facts,
+            self.settings.drafts,
+            self.settings.histogram_buckets,
         )
         engine.observe(self._metrics.iteration)
         self._engine = engine

@@ -40,10 +40,22 @@ def one_two_five(largest: int) -> list[int]:
 
 
 class EngineMetrics:
-    """What happened to sequences and in iterations; `drafts` is the most tokens drafted in a step, 0 = no speculation."""
+    """What happened to sequences and in iterations; `drafts` is the most tokens drafted in a step, 0 = no speculation.
 
-    def __init__(self, registry: CollectorRegistry, model: str, facts: EngineFacts, drafts: int) -> None:
-        self._families = _Families(registry, {"model_name": model, "engine": "0"})
+    `buckets`: bounds by vLLM's name of the family, where they are not vLLM's own.
+    """
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        model: str,
+        facts: EngineFacts,
+        drafts: int,
+        buckets: Mapping[str, tuple[float, ...]],
+    ) -> None:
+        request_seconds = buckets.get("request_latency", REQUEST_SECONDS)
+        token_seconds = buckets.get("inter_token_latency", TOKEN_SECONDS)
+        self._families = _Families(registry, {"model_name": model, "engine": "0"}, request_seconds)
         make = self._families
         lengths = one_two_five(facts.max_length)
         for name in NOT_COUNTED:
@@ -93,11 +105,13 @@ class EngineMetrics:
         self._params_n = make.histogram("request_params_n", "The request's n.", (1, 2, 5, 10, 20))
         self._params_max = make.histogram("request_params_max_tokens", "The request's max_tokens.", lengths)
         self._first = make.histogram(
-            "time_to_first_token_seconds", "Arrival to first token.", FIRST_TOKEN_SECONDS
+            "time_to_first_token_seconds",
+            "Arrival to first token.",
+            buckets.get("time_to_first_token", FIRST_TOKEN_SECONDS),
         )
-        self._between = make.histogram("inter_token_latency_seconds", "Time between outputs.", TOKEN_SECONDS)
+        self._between = make.histogram("inter_token_latency_seconds", "Time between outputs.", token_seconds)
         self._per_token = make.histogram(
-            "request_time_per_output_token_seconds", "Mean time of a token after the first.", TOKEN_SECONDS
+            "request_time_per_output_token_seconds", "Mean time of a token after the first.", token_seconds
         )
         self._end_to_end = make.seconds("e2e_request_latency", "Arrival to last token.")
         self._queued = make.seconds("request_queue_time", "Arrival to slot.")
@@ -152,7 +166,7 @@ class EngineMetrics:
             ).set(facts.row_exact)
             make.own_gauge(
                 "tierwright_worker_step_agreement",
-                "Share of rows whose most probable token was the same in all step shapes at warm-up.",
+                "Share of plain greedy tokens that wider steps gave as well, measured at the start.",
             ).set(facts.agreement)
         self._pages = make.own_gauges(
             "tierwright_worker_prompt_cache_pages", "Pages of the prompt cache in use.", "source"
@@ -257,9 +271,12 @@ class EngineMetrics:
 class _Families:
     """Makes families that carry the labels common to all of them."""
 
-    def __init__(self, registry: CollectorRegistry, labels: Mapping[str, str]) -> None:
+    def __init__(
+        self, registry: CollectorRegistry, labels: Mapping[str, str], request_seconds: Iterable[float]
+    ) -> None:
         self._registry = registry
         self._labels = dict(labels)
+        self._request_seconds = tuple(request_seconds)
 
     def counter(self, name: str, text: str) -> Counter:
         return Counter(f"vllm:{name}", text, [*self._labels], registry=self._registry).labels(**self._labels)
@@ -299,7 +316,7 @@ class _Families:
         return family.labels(**self._labels)
 
     def seconds(self, name: str, text: str) -> Histogram:
-        return self.histogram(f"{name}_seconds", text, REQUEST_SECONDS)
+        return self.histogram(f"{name}_seconds", text, self._request_seconds)
 
     def info(self, name: str, text: str, values: Mapping[str, str]) -> None:
         labels = {"engine": self._labels["engine"], **values}

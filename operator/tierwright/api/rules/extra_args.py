@@ -121,6 +121,9 @@ GROUPS: Final = (
         "the tier's compile volume is mounted where it has to be", "--compile-cache", "--weights-cache"
     ),
     _operator("the tier is measured by the engine's metrics", "--disable-log-stats"),
+    _operator(
+        "the operator lays the bounds by which the tier's objectives are judged", "--custom-histogram-buckets"
+    ),
     _operator("the engine would print a page and end", "--help", "-h", stems=("-h",)),
 )
 
