@@ -91,7 +91,9 @@ def bench(
     return Bench(executor, warm_up(executor, store, require_exact=exact and dtype == "float32"))
 
 
-def draft_model(machine: Bench, *, end_tokens: Iterable[int] = ()) -> DraftModel:
+def draft_model(
+    machine: Bench, *, end_tokens: Iterable[int] = (), prompts: CachedPrompts | None = None
+) -> DraftModel:
     """A drafter on a fresh cache, for a target of the small models' vocabulary."""
     machine.executor.clear()
     return DraftModel(
@@ -100,6 +102,7 @@ def draft_model(machine: Bench, *, end_tokens: Iterable[int] = ()) -> DraftModel
         vocabulary=machine.executor.config.vocab_size,
         end_tokens=frozenset(end_tokens),
         prefill_token_limit=64,
+        prompts=prompts,
     )
 
 

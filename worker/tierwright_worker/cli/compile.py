@@ -44,7 +44,7 @@ def compile_all(settings: WorkerSettings) -> None:
         hugging_face_folder(settings.speculative_model, cache=settings.weights_cache, dtype=own.read)
     )
     smaller = draft_shapes(shapes)
-    _fill("draft model", draft_store(settings, draft, smaller, own), draft, smaller, own, 0)
+    _fill("draft model", draft_store(settings, draft, smaller, own), draft, smaller, own, page)
 
 
 def _fill(

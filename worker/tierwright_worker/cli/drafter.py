@@ -5,6 +5,7 @@ import logging
 import jax.numpy as jnp
 
 from tierwright_worker.cli.flags import WorkerSettings
+from tierwright_worker.cli.pages import cached_prompts
 from tierwright_worker.cli.precision import draft_precision_of
 from tierwright_worker.cli.stores import draft_shapes, draft_store
 from tierwright_worker.engine.draft_model import DraftModel
@@ -58,7 +59,12 @@ def warm_drafter(settings: WorkerSettings, target: Model, shapes: Shapes) -> Dra
     _check_pair(settings, target, model, shapes)
     own = draft_shapes(shapes)
     executor = Executor(
-        model.config, model.parameters, own, kv_dtype=precision.cache, layout=precision.layout
+        model.config,
+        model.parameters,
+        own,
+        kv_dtype=precision.cache,
+        page_tokens=settings.prompt_cache_page,
+        layout=precision.layout,
     )
     # Whatever it drafts is verified, so its shapes need not round alike.
     warmed = warm_up(executor, draft_store(settings, model.config, own, precision), require_exact=False)
@@ -69,6 +75,7 @@ def warm_drafter(settings: WorkerSettings, target: Model, shapes: Shapes) -> Dra
         vocabulary=target.config.vocab_size,
         end_tokens=frozenset(target.config.eos_token_ids),
         prefill_token_limit=settings.prefill_token_limit,
+        prompts=cached_prompts(settings, executor, f"draft|{model.config}|{precision}"),
     )
 
 

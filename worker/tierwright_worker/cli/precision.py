@@ -49,5 +49,5 @@ def precision_of(settings: WorkerSettings, *, page_tokens: int) -> Precision:
 
 
 def draft_precision_of(settings: WorkerSettings) -> Precision:
-    """That of the draft model, which is small: it keeps no pages, and stays on one device."""
-    return replace(precision_of(settings, page_tokens=0), devices=1)
+    """That of the draft model, which is small, and so stays on one device."""
+    return replace(precision_of(settings, page_tokens=settings.prompt_cache_page), devices=1)

@@ -10,13 +10,13 @@ import jax.numpy as jnp
 from tierwright_worker import native
 from tierwright_worker.cli.drafter import check_speculation, warm_drafter
 from tierwright_worker.cli.flags import WorkerSettings
+from tierwright_worker.cli.pages import cached_prompts
 from tierwright_worker.cli.precision import precision_of
 from tierwright_worker.cli.stores import target_store
 from tierwright_worker.engine.agreement import shapes_agreement
-from tierwright_worker.engine.cached_prompts import CachedPrompts
 from tierwright_worker.engine.draft_model import DraftModel
 from tierwright_worker.engine.executor import Executor, WarmUp
-from tierwright_worker.engine.interface import CacheSettings, QueueLimits, Shapes, SpeculationLimits
+from tierwright_worker.engine.interface import QueueLimits, Shapes, SpeculationLimits
 from tierwright_worker.engine.loop import Engine, EngineSettings
 from tierwright_worker.engine.policies.acceptance import LayeredRule
 from tierwright_worker.engine.runner import EngineRunner
@@ -156,7 +156,7 @@ def running_engine(settings: WorkerSettings, model: Model, warm: WarmEngine) -> 
             end_tokens=ends,
             layered=layered,
         ),
-        _prompts(settings, model, warm),
+        cached_prompts(settings, warm.executor, f"{model.config}|{precision}"),
         warm.drafter,
     )
     facts = EngineFacts(
@@ -192,19 +192,3 @@ def running_engine(settings: WorkerSettings, model: Model, warm: WarmEngine) -> 
     runner = EngineRunner(engine, facts, limits)
     runner.start()
     return runner
-
-
-def _prompts(settings: WorkerSettings, model: Model, warm: WarmEngine) -> CachedPrompts | None:
-    if settings.prompt_cache_page == 0:
-        return None
-    cache = CacheSettings(
-        page_tokens=settings.prompt_cache_page,
-        device_pages=settings.prompt_cache_device_pages,
-        host_pages=settings.prompt_cache_host_pages,
-        ttl=settings.prompt_cache_ttl,
-    )
-    return CachedPrompts(
-        cache,
-        warm.executor,
-        f"{model.config}|{precision_of(settings, page_tokens=settings.prompt_cache_page)}",
-    )

@@ -30,6 +30,6 @@ def draft_store(
     settings: WorkerSettings, config: ModelConfig, shapes: Shapes, precision: Precision
 ) -> ProgramStore:
     """The programs of the draft model; `shapes` are its own."""
-    return ProgramStore(
-        settings.compile_cache, key=f"draft|{config}|{shapes}|{precision}|{environment_key()}"
-    )
+    page = settings.prompt_cache_page
+    key = f"draft|{config}|{shapes}|{precision}|{page}|{environment_key()}"
+    return ProgramStore(settings.compile_cache, key=key)

@@ -56,6 +56,11 @@ class CachedPrompts:
         self._hits: Counter[str] = Counter()
         self._evictions: Counter[str] = Counter()
 
+    @property
+    def page_tokens(self) -> int:
+        """Tokens of a page."""
+        return self._settings.page_tokens
+
     def keys(self, tokens: Sequence[int], tenant: str) -> tuple[bytes, ...]:
         """The keys of a prompt's full pages; compute them once per request."""
         salt = cache_salt(self._engine, tenant)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from tierwright_worker.engine.cached_prompts import CachedPrompts
 from tierwright_worker.engine.executor import Executor, StepResult, WarmUp
 from tierwright_worker.engine.interface import RequestId, Slot
 from tierwright_worker.engine.policies.acceptance import accept_sampled
@@ -18,10 +19,14 @@ from tierwright_worker.engine.sequence import Sequence
 
 @dataclass(slots=True)
 class _Read:
-    """What the draft model's cache holds of one request: `certain` positions, then those of tokens that it guessed."""
+    """What the draft model's cache holds of one request: `certain` positions, then those of tokens that it guessed.
+
+    `stored`: pages of it that the prompt cache was given.
+    """
 
     id: RequestId
     certain: int = 0
+    stored: int = 0
     guessed: list[int] = field(default_factory=list)
 
     @property
@@ -72,11 +77,14 @@ class DraftModel:
         vocabulary: int,
         end_tokens: frozenset[int],
         prefill_token_limit: int,
+        prompts: CachedPrompts | None = None,
     ) -> None:
         """`executor`: warmed, with the target's slots and lengths. `vocabulary`: the target's; ids beyond are no draft.
 
         `prefill_token_limit`: prompt tokens read for drafting in one call, so that those who decode hardly wait.
+        `prompts`: this model's own pages of prompts, so that one that the target need not read is not read here either.
         """
+        self._prompts = prompts
         self._executor = executor
         self._rows = warmed.step_rows
         self._seconds = warmed.step_seconds
@@ -90,7 +98,7 @@ class DraftModel:
         return tokens * self._seconds[self._rows[0], self._executor.length]
 
     def propose(
-        self, wanted: Several[tuple[Sequence, int]], *, held: Several[Sequence]
+        self, wanted: Several[tuple[Sequence, int]], *, held: Several[Sequence], now: float
     ) -> dict[RequestId, tuple[int, ...]]:
         """At most so many tokens for each sequence; of prompts that are not read yet, one chunk is read instead."""
         alive = {sequence.slot: sequence.request.id for sequence in held}
@@ -98,7 +106,7 @@ class DraftModel:
         drafts: dict[Slot, _Draft] = {}
         chunk_left = True
         for sequence, count in wanted:
-            draft = self._begin(sequence, count)
+            draft = self._begin(sequence, count, now)
             if draft is None:
                 continue
             if len(draft.pending) > self._rows[-1] and chunk_left:
@@ -110,15 +118,44 @@ class DraftModel:
             self._step(drafts)
         return {draft.sequence.request.id: tuple(draft.tokens) for draft in drafts.values() if draft.tokens}
 
-    def _begin(self, sequence: Sequence, count: int) -> _Draft | None:
+    def _begin(self, sequence: Sequence, count: int, now: float) -> _Draft | None:
         slot, known = _slot(sequence), _known(sequence)
         # Each row of the last step must lie within the longest cache.
         count = min(count, self._executor.shapes.max_length - known - self._rows[-1] + 2)
         if count < 1:
             return None
-        read = self._reads.setdefault(slot, _Read(sequence.request.id))
+        if slot not in self._reads:
+            self._reads[slot] = _Read(sequence.request.id, *self._restore(sequence, now))
+        read = self._reads[slot]
         read.confirm(sequence)
+        self._store(sequence, read, now)
         return _Draft(sequence, read, count, sequence.known(read.certain, known))
+
+    def _restore(self, sequence: Sequence, now: float) -> tuple[int, int]:
+        """Copy what is cached of a prompt into the slot; the tokens and the pages that it holds then."""
+        if self._prompts is None:
+            return 0, 0
+        request = sequence.request
+        keys = self._prompts.keys(request.prompt, request.tenant)
+        found = self._prompts.found(keys, len(request.prompt), now=now)
+        if found == 0:
+            return 0, 0
+        self._reach(found + self._rows[-1])
+        tokens = self._prompts.restore(keys, len(request.prompt), _slot(sequence), now=now)
+        return tokens, tokens // self._prompts.page_tokens
+
+    def _store(self, sequence: Sequence, read: _Read, now: float) -> None:
+        """Keep the pages that have become full since the last time: of the prompt, and of the answer where all may be cached."""
+        request = sequence.request
+        if self._prompts is None or read.certain < len(request.prompt):
+            return
+        whole = len(request.prompt) if request.breakpoints is not None else read.certain
+        pages = whole // self._prompts.page_tokens
+        if pages <= read.stored:
+            return
+        keys = self._prompts.keys(sequence.known(0, whole), request.tenant)
+        self._prompts.store(keys, whole, _slot(sequence), request.breakpoints, read=0, now=now)
+        read.stored = pages
 
     def _prefill(self, draft: _Draft) -> None:
         """Read one chunk of what the draft model has not seen; the last token is left to a step."""
@@ -145,7 +182,8 @@ class DraftModel:
         rows = next(size for size in self._rows if size >= most)
         self._reach(max(draft.read.end for draft in feeding.values()) + rows)
         tokens = np.zeros((self._executor.shapes.slots, rows), np.int32)
-        positions = np.full(self._executor.shapes.slots, self._executor.length - rows, np.int32)
+        # Slots that hold nothing have nothing to lose, and at their beginning there is least to attend to.
+        positions = np.zeros(self._executor.shapes.slots, np.int32)
         for slot, read in self._reads.items():
             # A slot that only looks on is written to as well: behind its end, or what is overwritten is forgotten.
             positions[slot] = min(read.end, self._executor.length - rows)

@@ -162,7 +162,7 @@ class Engine:
         now: seconds on a clock that never goes back; cached prompts live by it.
         """
         self._now = now
-        self.speculation.choose(list(self._running.values()), self._executor.length)
+        self.speculation.choose(list(self._running.values()), self._executor.length, now)
         plan = schedule(
             [sequence.waiting() for sequence in self._waiting.values()],
             [sequence.running() for sequence in self._running.values()],

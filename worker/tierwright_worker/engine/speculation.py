@@ -25,11 +25,11 @@ class BatchDrafter(Protocol):
         ...
 
     def propose(
-        self, wanted: Several[tuple[Sequence, int]], *, held: Several[Sequence]
+        self, wanted: Several[tuple[Sequence, int]], *, held: Several[Sequence], now: float
     ) -> Mapping[RequestId, tuple[int, ...]]:
         """At most so many tokens for each sequence; nothing for one that it has not read up to its end yet.
 
-        `held`: every sequence that has a slot; what is known of others may be forgotten.
+        `held`: every sequence that has a slot; what is known of others may be forgotten. `now`: as in `Engine.iterate`.
         """
         ...
 
@@ -73,8 +73,8 @@ class Speculation:
         drafter.extend(request.prompt)
         return drafter
 
-    def choose(self, running: Several[Sequence], length: int) -> None:
-        """Give every sequence that decodes its proposal; `length` is the cache's length bucket."""
+    def choose(self, running: Several[Sequence], length: int, now: float) -> None:
+        """Give every sequence that decodes its proposal; `length` is the cache's length bucket, `now` as in `Engine.iterate`."""
         if not self._on:
             return
         decoding = [sequence for sequence in running if not sequence.prefilling]
@@ -89,7 +89,7 @@ class Speculation:
             lengths[choice.tokens] += 1
             sequence.draft_limit = choice.tokens
         self.reasons, self.lengths = dict(reasons), dict(lengths)
-        self._propose(decoding, running)
+        self._propose(decoding, running, now)
 
     def learn(self, sequence: Sequence, draft: tuple[int, ...], gained: Acceptance) -> None:
         """Take note of what a step kept of a sequence's draft."""
@@ -112,7 +112,7 @@ class Speculation:
             self.counters.accepted_tokens += gained.accepted
             self.counters.bent_tokens += gained.bent
 
-    def _propose(self, decoding: Several[Sequence], held: Several[Sequence]) -> None:
+    def _propose(self, decoding: Several[Sequence], held: Several[Sequence], now: float) -> None:
         if self._drafter is None:
             for sequence in decoding:
                 if sequence.drafter is not None:
@@ -120,7 +120,7 @@ class Speculation:
                     sequence.proposal = sequence.drafter.propose(max(sequence.draft_limit, 1))
             return
         wanted = [(sequence, _useful(sequence)) for sequence in decoding]
-        found = self._drafter.propose([entry for entry in wanted if entry[1] > 0], held=held)
+        found = self._drafter.propose([entry for entry in wanted if entry[1] > 0], held=held, now=now)
         for sequence in decoding:
             sequence.proposal = found.get(sequence.request.id, ())
 
