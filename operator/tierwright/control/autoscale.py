@@ -7,17 +7,17 @@ when that view changes. One tier's trouble, a bug included, costs that tier a ti
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from tierwright.api.parse import parse_tier
 from tierwright.api.tier import InferenceTier
 from tierwright.capacity.starts import Starts
 from tierwright.capacity.state import TierState
 from tierwright.control.autoscale_report import tick_of
-from tierwright.control.autoscale_state import StateStore, is_due
+from tierwright.control.autoscale_state import States, is_due
 from tierwright.control.autoscale_tier import Look, Memory, conclude, decide
 from tierwright.control.live_objects import stored_workload
 from tierwright.control.observation import LivePod, live_pods
@@ -49,13 +49,20 @@ class _Subject:
     """Whether it has objectives; the others only count for what they take of a pool."""
 
 
+class PageReader(Protocol):
+    """Whoever reads pods' pages."""
+
+    async def read(self, targets: Iterable[Target]) -> Mapping[str, Scraped]:
+        """What came of each target, by its uid."""
+
+
 class Autoscaler:
     """Decides for all tiers with objectives, whatever their mode: Manual ones are measured, and nothing more."""
 
     def __init__(
         self,
         store: Store,
-        states: StateStore,
+        states: States,
         pools: Pools,
         metrics: AutoscalingMetrics,
         on_change: Callable[[set[TierKey]], None],
@@ -105,7 +112,7 @@ class Autoscaler:
             group.create_task(self._tick_for_ever(scraper), name="autoscaler ticks")
             group.create_task(self._write_for_ever(), name="autoscaler states")
 
-    async def tick(self, scraper: Scraper) -> None:
+    async def tick(self, scraper: PageReader) -> None:
         """One look at every tier."""
         subjects = self._subjects()
         await self._load_new(subjects)

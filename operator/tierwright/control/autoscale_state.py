@@ -2,7 +2,7 @@
 
 import logging
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from tierwright.api.tier import InferenceTier
 from tierwright.capacity.state import TierState, dump, load
@@ -40,6 +40,16 @@ def is_due(memory: Memory, now: float) -> bool:
     if state.last_at <= memory.written_at:
         return False
     return waited >= (BETWEEN_WRITES if state.last_busy > memory.written_at else BETWEEN_IDLE_WRITES)
+
+
+class States(Protocol):
+    """Where states lie."""
+
+    async def load(self, tier: InferenceTier) -> Learned | None:
+        """What was learned of this very tier; None when there is nothing that can be read, KubeError to ask again."""
+
+    async def save(self, tier: InferenceTier, memory: Memory, now: float) -> bool:
+        """Write the state; whether it was."""
 
 
 class StateStore:

@@ -1,0 +1,179 @@
+"""The whole way from pages to replicas: up and down with the load, still without data, and never down because of a restart."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from tests.unit.control.fleet import KEY, SCALING, WORK, Fleet
+from tierwright.api.conditions import Reason
+
+QUIET, BUSY = 2.0, 50.0
+"""Requests per second: one replica holds the objectives up to about 13."""
+
+
+def falls(history: Sequence[int]) -> int:
+    """How often it went down."""
+    return sum(later < sooner for sooner, later in pairwise(history))
+
+
+def test_a_ramp_drives_the_tier_from_one_to_several_and_back() -> None:
+    fleet = Fleet()
+    fleet.run(1200, QUIET)
+    assert set(fleet.history) == {1}
+    for rate in range(3, 40, 2):
+        fleet.run(60, rate)
+    fleet.run(300, 40.0)
+    peak = fleet.replicas
+    assert 4 <= peak <= 8
+    busy = [each for each in fleet.engines if each.ready_at <= fleet.now]
+    assert 40 * WORK / len(busy) < 0.6, "the objectives hold after the ramp"
+    for rate in range(40, 2, -2):
+        fleet.run(60, rate)
+    fleet.run(1200, QUIET)
+    assert fleet.replicas == 1
+    assert falls(fleet.history) == peak - 1, "one at a time, and never to and fro"
+
+
+def test_the_status_tells_what_users_get() -> None:
+    fleet = Fleet()
+    fleet.run(600, QUIET)
+    view = fleet.view
+    assert view is not None
+    assert view.follows_load
+    assert view.latency.attained == "100%"
+    assert view.latency.kept is True
+    assert view.latency.first_token_p95 == "460ms"
+    assert view.recommended == 1
+    assert "ready=1 starting=0 failing=0 wanted=1" in view.message
+    fleet.run(130, 18.0)  # a shock: no second replica is ready before its first minute is over
+    assert fleet.view is not None
+    assert fleet.view.latency.kept is False, fleet.view
+
+
+def test_an_outage_of_the_metrics_changes_nothing_and_is_told() -> None:
+    fleet = Fleet()
+    fleet.run(600, QUIET)
+    fleet.run(600, BUSY)
+    before = fleet.replicas
+    fleet.silent = {each.uid for each in fleet.engines}
+    fleet.run(900, QUIET)
+    assert set(fleet.history[-90:]) == {before}
+    view = fleet.view
+    assert view is not None
+    assert (view.reason, view.follows_load, view.wanted) == (Reason.METRICS_UNAVAILABLE, False, None)
+    assert "pod pod-1: no whole page within 3 s" in view.message
+    fleet.silent = set()
+    fleet.run(240, QUIET)
+    assert fleet.replicas == before, "a gap begins the window anew"
+
+
+def test_a_restart_in_the_middle_of_a_ramp_never_shrinks_the_tier() -> None:
+    for lost in (False, True):
+        fleet = Fleet()
+        fleet.run(900, QUIET)
+        fleet.run(300, BUSY)
+        before = fleet.replicas
+        assert before > 1
+        if lost:
+            fleet.states.kept.clear()
+        fleet.restart()
+        assert fleet.view is None
+        fleet.run(280, BUSY)
+        assert falls(fleet.history[-29:]) == 0
+        assert fleet.replicas >= before
+
+
+def test_a_restart_on_a_quiet_day_waits_for_a_full_window_before_it_shrinks() -> None:
+    fleet = Fleet()
+    fleet.run(600, QUIET)
+    fleet.run(600, BUSY)
+    before = fleet.replicas
+    fleet.restart()
+    fleet.run(290, QUIET)
+    assert set(fleet.history[-29:]) == {before}
+
+
+def test_a_settled_tier_that_has_nothing_to_do_is_shown_once() -> None:
+    fleet = Fleet()
+    fleet.run(900, 0.0)
+    fleet.changes.clear()
+    fleet.states.writes.clear()
+    fleet.run(1800, 0.0)
+    assert fleet.changes == []
+    assert fleet.states.writes == []
+
+
+def test_a_busy_tier_is_shown_at_most_once_a_minute_and_written_every_five() -> None:
+    fleet = Fleet()
+    fleet.run(300, QUIET)
+    fleet.changes.clear()
+    fleet.states.writes.clear()
+    for minute in range(30):
+        fleet.run(60, QUIET * (1 + 0.2 * (minute % 3)))
+    assert len(fleet.changes) <= 30
+    assert 5 <= len(fleet.states.writes) <= 6
+
+
+def test_a_tier_of_the_same_name_inherits_nothing() -> None:
+    fleet = Fleet()
+    fleet.run(1200, QUIET)
+    assert fleet.state().forecast.slots > 0
+    fleet.uid = "u-2"
+    fleet.put_tier()
+    fleet.put_workload()
+    assert fleet.view is None
+    fleet.run(20, QUIET)
+    assert fleet.state().forecast.slots == 0
+
+
+def test_a_recommendation_is_published_and_not_acted_on() -> None:
+    fleet = Fleet(scaling={**SCALING, "mode": "Recommend"})
+    fleet.run(900, QUIET)
+    fleet.run(600, BUSY)
+    assert set(fleet.history) == {1}
+    assert fleet.view is not None
+    assert fleet.view.wanted is None
+    assert (fleet.view.recommended or 0) >= 4
+
+
+def test_a_manual_tier_with_objectives_is_measured_and_nothing_more() -> None:
+    fleet = Fleet(scaling={"mode": "Manual", "objectives": SCALING["objectives"]})
+    fleet.run(900, BUSY)
+    assert set(fleet.history) == {1}
+    view = fleet.view
+    assert view is not None
+    assert (view.wanted, view.recommended, view.reason) == (None, None, Reason.MANUAL)
+    assert view.latency.kept is False
+
+
+def test_an_idle_tier_goes_to_zero_where_that_is_allowed_and_wakes_by_annotation() -> None:
+    fleet = Fleet(scaling={**SCALING, "minReplicas": 0})
+    fleet.run(600, QUIET)
+    fleet.run(1200, 0.0)
+    assert fleet.replicas == 0
+    assert fleet.view is not None
+    assert fleet.view.reason is Reason.IDLE
+    fleet.annotations["tierwright.dev/wake"] = "please"
+    fleet.put_tier()
+    fleet.run(10, 0.0)
+    assert fleet.replicas == 1
+    fleet.run(200, QUIET)
+    assert fleet.replicas >= 1
+
+
+def test_the_idlest_pod_can_be_told() -> None:
+    fleet = Fleet()
+    fleet.run(60, QUIET)
+    assert fleet.autoscaler.requests(KEY) == {"pod-1": 5.0}
+
+
+def test_a_pod_that_is_ready_and_silent_beside_others_keeps_the_tier_from_shrinking() -> None:
+    fleet = Fleet()
+    fleet.run(600, QUIET)
+    fleet.run(900, BUSY)
+    before = fleet.replicas
+    fleet.silent = {fleet.engines[0].uid}
+    fleet.run(900, QUIET)
+    assert fleet.replicas == before
+    assert fleet.view is not None
+    assert fleet.view.reason is Reason.PARTIAL_METRICS
+    assert "pod pod-1: no whole page" in fleet.view.message
