@@ -11,7 +11,7 @@ import yaml
 
 from dev.cluster.programs import tools
 from tierwright.api.crd import crd_yaml
-from tierwright.control.rbac import EDIT, PERMISSIONS, VIEW, Permission, policy_rules
+from tierwright.control.rbac import EDIT, NODES, PERMISSIONS, VIEW, Permission, policy_rules
 
 CHART: Final = Path(__file__).resolve().parent.parent / "charts" / "tierwright"
 RELEASE: Final = "tierwright"
@@ -46,6 +46,7 @@ def rbac_data() -> str:
     """The chart's file of role rules, from the operator's table of permissions."""
     groups: list[tuple[str, str, Iterable[Permission]]] = [
         ("operator", "The operator, in the namespaces whose tiers it serves.", PERMISSIONS),
+        ("nodes", "The operator in the whole cluster, with poolSize: nodes.", NODES),
         ("view", "Added to the cluster's roles view, edit and admin.", VIEW),
         ("edit", "Added to the cluster's roles edit and admin.", EDIT),
     ]

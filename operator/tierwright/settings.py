@@ -112,6 +112,12 @@ class Settings:
     scrape_token_file: str = _setting(
         str, "", "file of the bearer token that pods ask for their metrics page"
     )
+    pool_size: str = _setting(
+        _choice("pods", "nodes"),
+        "pods",
+        "what tells that a node pool is full: pods that wait for a node, or nodes as well (pools of a fixed size;"
+        " needs the right to list nodes)",
+    )
     worker_repository: str = _setting(
         _repository,
         "localhost/tierwright/worker",

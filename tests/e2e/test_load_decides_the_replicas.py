@@ -27,16 +27,16 @@ from tests.support.kubernetes import Kubernetes, mutations
 from tests.support.waiting import eventually, holds_for
 
 MOST: Final = 3
-FIRST_TOKEN, PER_TOKEN = 1.0, 0.06
+FIRST_TOKEN, PER_TOKEN = 2.0, 0.2
 ATTAINMENT: Final = 0.9
 CALM, BUSY = 0.5, 7.0
 """Requests per second: one replica holds the first with ease, and not half of the second."""
 TOKENS: Final = 20
 LONG: Final = 12_000
-"""Tokens of the answer that lasts longer than the tier shrinks: five minutes."""
+"""Tokens of the answer that lasts longer than the tier shrinks: ten minutes."""
 GO_DARK: Final = "import os, signal; os.kill(1, signal.SIGUSR1)"
-# 10 ms for each sequence in a step: the limits of one replica show at a few requests a second.
-SLOW = {"STEP_BASE_MS": "10", "STEP_PER_SEQUENCE_MS": "10", "START_SECONDS": "1"}
+# One replica's limit is five requests a second. Half of the objective is left for a machine that has more to do.
+SLOW = {"STEP_BASE_MS": "40", "STEP_PER_SEQUENCE_MS": "10", "START_SECONDS": "1"}
 
 
 def auto(name: str) -> Object:
@@ -45,7 +45,7 @@ def auto(name: str) -> Object:
         "mode": "Auto",
         "minReplicas": 1,
         "maxReplicas": MOST,
-        "objectives": {"timeToFirstToken": "1s", "timePerOutputToken": "60ms"},
+        "objectives": {"timeToFirstToken": "2s", "timePerOutputToken": "200ms"},
         "attainment": str(ATTAINMENT),
         "coldStart": "10s",
         "scaleDown": {"stabilization": "20s"},
@@ -112,6 +112,14 @@ def told(k8s: Kubernetes, name: str, reason: str) -> bool:
     return True
 
 
+def attained(load: Load) -> float:
+    """Share of the requests of ten seconds that kept the objectives; the last five seconds' may still be on their way."""
+    until = time.time() - 5
+    answers = [each for each in load.results() if until - 10 <= each.at < until]
+    assert len(answers) >= 0.8 * 10 * BUSY, f"{len(answers)} requests were answered"
+    return sum(each.meets(FIRST_TOKEN, PER_TOKEN) for each in answers) / len(answers)
+
+
 def test_a_tier_follows_its_load_up_and_down_and_nothing_is_cut(
     installation: Installation, serving: Kubernetes, history: ReplicaHistory
 ) -> None:
@@ -136,15 +144,9 @@ def test_a_tier_follows_its_load_up_and_down_and_nothing_is_cut(
     assert so_far == sorted(so_far), "an operator that begins anew takes nothing away"
     assert at_death in so_far
 
-    # The objective holds at the top.
-    since = time.time()
-    holds_for(lambda: asked(serving, "ramp") == MOST, "the tier stays at the top under load", 15)
-    answers = [each for each in ramp.results() if each.at >= since]
-    met = sum(each.meets(FIRST_TOKEN, PER_TOKEN) for each in answers)
-    assert len(answers) > 50
-    assert met / len(answers) >= ATTAINMENT, [
-        each for each in answers if not each.meets(FIRST_TOKEN, PER_TOKEN)
-    ]
+    # The objective holds at the top, once what waited there has been answered.
+    eventually(lambda: attained(ramp) >= ATTAINMENT, "the objective holds at the top", 60)
+    assert asked(serving, "ramp") == MOST
 
     # The load ends while the metrics are out, but for one long answer by the youngest replica.
     busy = ready(serving, "ramp")[-1]
@@ -156,7 +158,7 @@ def test_a_tier_follows_its_load_up_and_down_and_nothing_is_cut(
     long.rate(1)
     toggle_metrics(installation, serving, "ramp")
     ramp.rate(0)
-    eventually(lambda: told(serving, "ramp", "NoMetrics"), "the outage is told", 60)
+    eventually(lambda: told(serving, "ramp", "MetricsUnavailable"), "the outage is told", 60)
     holds_for(lambda: asked(serving, "ramp") == MOST, "nothing shrinks without metrics", 25)
     toggle_metrics(installation, serving, "ramp")
 

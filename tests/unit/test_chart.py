@@ -36,6 +36,7 @@ INSTALLS: dict[str, tuple[str, ...]] = {
         'extraEnv=[{"name":"HTTPS_PROXY","value":"http://proxy.example:3128"}]',
         'logging={"level":"debug","format":"text"}',
         "resyncSeconds=60",
+        'poolSize="nodes"',
         'metrics.service={"enabled":true,"port":9090,"annotations":{"a":"b"}}',
         'nodeSelector={"pool":"system"}',
         'tolerations=[{"key":"system","operator":"Exists"}]',
@@ -162,6 +163,29 @@ def test_two_namespaced_releases_of_one_name_do_not_collide() -> None:
         for objects in (one, other)
     ]
     assert not keys[0] & keys[1]
+
+
+@pytest.mark.parametrize("install", [(), ('watchNamespaces=["team-a"]',)])
+def test_nodes_are_listed_only_where_pools_are_of_a_fixed_size(install: tuple[str, ...]) -> None:
+    def on_nodes(*values: str) -> list[tuple[str, list[str]]]:
+        return [
+            (each["kind"], rule["verbs"])
+            for each in rendered(*install, *values)
+            for rule in each.get("rules") or ()
+            if "nodes" in rule["resources"]
+        ]
+
+    assert on_nodes() == []
+    fixed = 'poolSize="nodes"'
+    assert on_nodes(fixed) == [("ClusterRole", ["list"])]
+    bindings = of_kind(rendered(*install, fixed), "ClusterRoleBinding")
+    (binding,) = [each for each in bindings if each["metadata"]["name"].endswith("-nodes")]
+    role = binding["roleRef"]["name"]
+    assert role in {each["metadata"]["name"] for each in of_kind(rendered(*install, fixed), "ClusterRole")}
+    if install:
+        assert chart.NAMESPACE in role, "a second release of this name in another namespace has its own"
+    (container,) = only(rendered(*install, fixed), "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert {"name": "TIERWRIGHT_POOL_SIZE", "value": "nodes"} in container["env"]
 
 
 def test_the_table_permits_every_watch() -> None:

@@ -21,8 +21,10 @@ from prometheus_client import CollectorRegistry, disable_created_metrics
 import tierwright
 from tierwright.control.health import Vitals, liveness, readiness
 from tierwright.control.kinds import INFERENCE_TIER
+from tierwright.control.node_reader import NodeReader
 from tierwright.control.outcome import Outcome
 from tierwright.control.parts import Parts, make_autoscaler, make_reconcile
+from tierwright.control.pools import Pools
 from tierwright.control.queue import KeyQueue, Reconcile
 from tierwright.control.resync import CrdMissingError, Resync
 from tierwright.control.schedule import Timing
@@ -84,8 +86,10 @@ class Operator:
         self._restarts = restarts or RestartPolicy()
         self.store = Store(INFERENCE_TIER, label_value, TIER_LABEL)
         recorder = EventRecorder(client, metrics, lambda: datetime.now(UTC))
+        pools = Pools(self.store)
+        self._nodes = NodeReader(client, pools) if settings.pool_size == "nodes" else None
         self._autoscaler = make_autoscaler(
-            settings, client, self.store, metrics, lambda keys: self.queue.add(keys)
+            settings, client, self.store, metrics, pools, lambda keys: self.queue.add(keys)
         )
         self._reconcile = make_reconcile(
             Parts(
@@ -182,6 +186,8 @@ class Operator:
             group.create_task(self.queue.run(), name="queue")
             group.create_task(self._resync.run(), name="resync")
             group.create_task(self._autoscaler.run(), name="autoscaler")
+            if self._nodes is not None:
+                group.create_task(self._nodes.run(), name="nodes")
 
     async def _watch(self) -> None:
         """Primes the store and watches, again and again; raises GaveUpError after too many failures in a row."""

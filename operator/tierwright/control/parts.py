@@ -57,6 +57,7 @@ def make_autoscaler(
     client: HttpKubeClient,
     store: Store,
     metrics: Metrics,
+    pools: Pools,
     on_change: Callable[[set[TierKey]], None],
 ) -> Autoscaler:
     """The autoscaler of the shipped operator; it reads no pod before it runs.
@@ -80,7 +81,7 @@ def make_autoscaler(
     return Autoscaler(
         store,
         StateStore(client),
-        Pools(store),
+        pools,
         AutoscalingMetrics(
             metrics.registry,
             reasons=sorted(SCALING_REASONS),

@@ -1,7 +1,7 @@
 """What the operator may do: one table of kinds and verbs, from which the chart's roles are generated.
 
 Every row is used by the code and says for what; tests on a real API server run under these roles alone. All of it lies
-in the namespaces whose tiers are served: nothing of the cluster itself is read. There is no row for Secrets on purpose:
+in the namespaces whose tiers are served: nothing of the cluster itself is read, unless nodes are asked for. There is no row for Secrets on purpose:
 they are referenced in pods and read by the kubelet, never by the operator.
 """
 
@@ -67,6 +67,11 @@ PERMISSIONS: Final[tuple[Permission, ...]] = (
         "autoscaling", "horizontalpodautoscalers", WATCH, "a second scaler of one workload is a conflict"
     ),
 )
+
+NODES: Final[tuple[Permission, ...]] = (
+    Permission("", "nodes", ("list",), "what node pools of a fixed size have room for"),
+)
+"""In the whole cluster, and only with the chart's `poolSize: nodes`."""
 
 VIEW: Final[tuple[Permission, ...]] = (
     Permission(GROUP, "inferencetiers", READ, "people with the cluster's role `view`"),
