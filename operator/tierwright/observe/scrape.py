@@ -32,6 +32,8 @@ class ScrapeFault(StrEnum):
     """Its certificate is not one of the authority that was set."""
     NO_ADDRESS = "NoAddress"
     """The pod has no address yet."""
+    NOT_SCRAPED = "NotScraped"
+    """The Prometheus server that is read in place of pods has no sample of it."""
 
 
 @dataclass(frozen=True, slots=True)
