@@ -22,9 +22,11 @@ from tierwright.kube.client import HttpKubeClient
 from tierwright.observe.store import Store
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from dev.cluster.cluster import Cluster
+    from tierwright.observe.nodes import NodeView
 
 pytestmark = pytest.mark.integration
 
@@ -48,26 +50,32 @@ async def test_the_right_to_list_nodes_comes_with_pools_of_a_fixed_size_alone(
         if each["kind"] in CLUSTER_KINDS and each["metadata"]["name"].endswith("-nodes")
     ]
     assert [each["kind"] for each in added] == list(CLUSTER_KINDS), NAMESPACE
+
+    def known() -> "Sequence[NodeView] | None":
+        return pools.nodes
+
     try:
         with caplog.at_level(logging.WARNING):
             await reader.read()
             await reader.read()
-        assert pools.nodes is None
+        assert known() is None
         assert len(caplog.records) == 1, "a refusal is said once"
         assert "nodes is forbidden" in caplog.text
         for each in added:
             admin.apply(each)
         count = len(admin.list("Node"))
         async with asyncio.timeout(30):  # the authorizer learns of a new binding a moment later
-            while pools.nodes is None:
+            while known() is None:
                 await asyncio.sleep(0.1)
                 await reader.read()
-        assert len(pools.nodes) == count
+        nodes = known()
+        assert nodes is not None
+        assert len(nodes) == count
         manifest = tier("reads", scaling={"mode": "Manual"})
         manifest["metadata"]["namespace"] = "default"
-        found = devices_on_nodes(InferenceTier.model_validate(manifest), pools.nodes)
+        found = devices_on_nodes(InferenceTier.model_validate(manifest), nodes)
         assert found[FAST.node_name(1)] == FAST.devices["nvidia.com/gpu"]
-        assert set(pools.nodes[0].labels) >= {"kubernetes.io/hostname"}
+        assert set(nodes[0].labels) >= {"kubernetes.io/hostname"}
     finally:
         await client.close()
         for each in added:
