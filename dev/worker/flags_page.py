@@ -77,6 +77,13 @@ def _kind(of: Any) -> str:
         "float": "number",
         "positive": "number from 1",
         "count": "number from 0",
+        "drafts": "number from 0 to 64",
+        "pages": "number from 0",
+        "port": "number from 0 to 65535",
+        "seconds": "number from 0",
+        "lifetime": "number above 0",
+        "new_file": "path",
+        "text": "text",
     }
     return {**known, "sizes": "numbers with commas", "str": "text"}.get(name, name)
 

@@ -4,11 +4,17 @@ import argparse
 import asyncio
 import logging
 import os
+import signal
 import sys
+import threading
+from types import FrameType
 
 from tierwright_worker.cli.flags import parser, settings_of
 from tierwright_worker.cli.platform import choose_platform
-from tierwright_worker.errors import WorkerError
+from tierwright_worker.errors import OutOfMemoryError, WorkerError
+
+TOLD_TO_STOP = 143  # as a shell counts an end by SIGTERM
+_log = logging.getLogger(__name__)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -23,16 +29,51 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("tierwright-worker: interrupted", file=sys.stderr)
         return 130
+    except MemoryError:
+        print("tierwright-worker: there is not enough memory", file=sys.stderr)
+        return OutOfMemoryError.exit_status
+    except Exception as error:
+        _log.exception("a defect of the worker itself")
+        words = " ".join(str(error).split())[:500]
+        print(
+            f"tierwright-worker: a defect of the worker itself: {type(error).__name__}: {words}",
+            file=sys.stderr,
+        )
+        return WorkerError.exit_status
     return 0
 
 
 def run() -> None:
     """As `main`, and end the process at once: neither a compilation nor the engine's thread is waited for."""
+    _end_when_told()
     status = main()
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
+
+
+def _end_when_told() -> None:
+    """End on SIGTERM at once, whatever compiled code is running, until somebody else handles it.
+
+    Without a handler the system ignores the signal where this is the first process of a container.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    signal.signal(signal.SIGTERM, _told)
+
+    def wait() -> None:
+        while number := os.read(reading, 1):
+            if number[0] == signal.SIGTERM and signal.getsignal(signal.SIGTERM) is _told:
+                os.write(2, b"tierwright-worker: told to stop before it was done\n")
+                os._exit(TOLD_TO_STOP)
+
+    threading.Thread(target=wait, name="signals", daemon=True).start()
+
+
+def _told(_number: int, _frame: FrameType | None) -> None:
+    """Nothing: the waiting thread ends the process, for this one may be in compiled code for long."""
 
 
 # What a command needs is imported when it is called: a fetch loads no JAX, a server no client of S3.

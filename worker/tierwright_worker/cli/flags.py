@@ -1,6 +1,7 @@
 """What a worker is told: flags, spelt as vLLM spells them where it has the same, to one frozen value."""
 
 import argparse
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,7 +115,7 @@ def _model_flags(command: argparse.ArgumentParser) -> None:
         help="prompt and answer together; default: the model's own",
     )
     add("--max-num-seqs", type=_positive, default=8, help="requests that are computed at once (slots)")
-    add("--speculative-tokens", type=_count, default=0, help="most tokens drafted in a step; 0 = off")
+    add("--speculative-tokens", type=_drafts, default=0, help="most tokens drafted in a step; 0 = off")
     add(
         "--speculation-method",
         choices=_METHODS,
@@ -144,6 +145,7 @@ def _server_flags(command: argparse.ArgumentParser) -> None:
     add(
         "--served-model-name",
         nargs="+",
+        type=_text,
         default=[],
         help="names that requests may ask for; default: the model's path",
     )
@@ -178,12 +180,22 @@ def _server_flags(command: argparse.ArgumentParser) -> None:
         default=0.5,
         help="LOSSY: of the likeliest token's probability, the share that such a draft needs",
     )
-    add("--prompt-cache-device-pages", type=_count, default=256, help="pages kept on the device")
-    add("--prompt-cache-host-pages", type=_count, default=1024, help="pages kept in host memory")
-    add("--prompt-cache-ttl", type=float, default=300.0, help="seconds that a page lives after its last use")
+    add("--prompt-cache-device-pages", type=_pages, default=256, help="pages kept on the device")
+    add("--prompt-cache-host-pages", type=_pages, default=1024, help="pages kept in host memory")
+    add(
+        "--prompt-cache-ttl",
+        type=_lifetime,
+        default=300.0,
+        help="seconds that a page lives after its last use",
+    )
     add("--host", default="0.0.0.0", help="address to listen on")  # noqa: S104  # a pod's address is not known beforehand
-    add("--port", type=int, default=8000, help="port to listen on; 0 = any free one")
-    add("--shutdown-timeout", type=float, default=60.0, help="seconds that requests may go on after SIGTERM")
+    add("--port", type=_port, default=8000, help="port to listen on; 0 = any free one")
+    add(
+        "--shutdown-timeout",
+        type=_seconds,
+        default=60.0,
+        help="seconds that requests may go on after SIGTERM",
+    )
     add(
         "--custom-histogram-buckets",
         type=histogram_buckets,
@@ -191,7 +203,13 @@ def _server_flags(command: argparse.ArgumentParser) -> None:
         help="upper bounds, in seconds, of latency histograms, as JSON by vLLM's names of their families: "
         '{"time_to_first_token": [0.1, 0.5, 1]}; default: vLLM\'s own',
     )
-    add("--api-key", action="append", default=[], help="a key that opens /v1; may be given several times")
+    add(
+        "--api-key",
+        action="append",
+        type=_text,
+        default=[],
+        help="a key that opens /v1; may be given several times",
+    )
 
 
 def _fetch_flags(command: argparse.ArgumentParser) -> None:
@@ -226,7 +244,7 @@ def _bench_flags(command: argparse.ArgumentParser) -> None:
     add("--passes", type=_positive, default=3, help="times that every prompt is asked; the best counts")
     add("--starts", type=_positive, default=2, help="times that a worker is started; the best counts")
     add("--every", type=_positive, default=1, help="take each Nth prompt of the set alone, for a quick look")
-    add("--json", type=Path, default=None, help="a file for the figures and all that they come from")
+    add("--json", type=_new_file, default=None, help="a file for the figures and all that they come from")
 
 
 def model_flags_of(options: argparse.Namespace, changed: Mapping[str, object]) -> list[str]:
@@ -283,18 +301,59 @@ def settings_of(options: argparse.Namespace) -> WorkerSettings:
     )
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is below 1")
+def _whole(text: str, least: int, most: int = 2**31 - 1) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
+    if not least <= number <= most:
+        raise argparse.ArgumentTypeError(f"{text} is not from {least} to {most}")
     return number
+
+
+def _positive(text: str) -> int:
+    return _whole(text, 1)
 
 
 def _count(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text} is below 0")
+    return _whole(text, 0)
+
+
+def _drafts(text: str) -> int:
+    # More rows would not fit into the shortest cache.
+    return _whole(text, 0, 64)
+
+
+def _pages(text: str) -> int:
+    return _whole(text, 0, 2**24)
+
+
+def _port(text: str) -> int:
+    return _whole(text, 0, 65535)
+
+
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text}: seconds from 0 on are needed")
     return number
+
+
+def _lifetime(text: str) -> float:
+    number = _seconds(text)
+    if number == 0:
+        raise argparse.ArgumentTypeError("nothing would live; --prompt-cache-page 0 switches the cache off")
+    return number
+
+
+def _text(text: str) -> str:
+    # A variable that is not set makes an empty key, which would open the API to everybody.
+    if not text.strip():
+        raise argparse.ArgumentTypeError("it is empty")
+    return text
 
 
 def _claim(text: str) -> tuple[str, Path]:
@@ -305,7 +364,14 @@ def _claim(text: str) -> tuple[str, Path]:
 
 
 def _sizes(text: str) -> tuple[int, ...]:
-    return tuple(_positive(part) for part in text.split(",") if part)
+    return tuple(_positive(part.strip()) for part in text.split(","))
+
+
+def _new_file(text: str) -> Path:
+    # Said now rather than after half an hour of measuring.
+    if not Path(text).absolute().parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text}: its folder is not there")
+    return Path(text)
 
 
 def _parts(text: str) -> tuple[str, ...]:

@@ -58,6 +58,13 @@ def open_model(
 
 def hugging_face_folder(path: Path, *, cache: Path, dtype: str) -> Path:
     """The folder to read: `path` itself, or where its GGUF file was converted to."""
+    try:
+        return _folder_of(path, cache, dtype)
+    except OSError as error:
+        raise ModelNotFoundError(f"{path} cannot be read: {error}") from error
+
+
+def _folder_of(path: Path, cache: Path, dtype: str) -> Path:
     if path.is_file() and path.suffix == ".gguf":
         return converted_folder(path, cache, dtype)
     if not path.is_dir():
