@@ -35,12 +35,19 @@ def run(arguments: argparse.Namespace) -> int:
     if not errors:
         weights, wrong_shares = _weights(planned, arguments.share, arguments.speed_column)
         errors += wrong_shares
-        shares = Shares(weights, arguments.seed) if weights else None
+        shares = Shares(weights, arguments.seed) if weights and not errors else None
     progress = Progress()
     with tempfile.TemporaryDirectory(prefix="tierwright-plan-") as folder:
         # The trace is read even when a tier is wrong: all errors are told at once.
         cases = [each.case for each in planned]
-        trace = read_trace(arguments.trace, _columns(arguments), cases, shares, Path(folder), progress.tell)
+        trace = read_trace(
+            arguments.trace,
+            _columns(arguments),
+            cases,
+            shares,
+            None if errors else Path(folder),
+            progress.tell,
+        )
         errors += trace.errors
         warnings += trace.warnings
         if not errors:

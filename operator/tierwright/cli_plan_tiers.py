@@ -20,6 +20,7 @@ from tierwright.planning.measured import MEASURED
 _PARTS: Final = ("fixed", "batch", "context", "prefill")
 _TIME: Final = re.compile(r"([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)(s|ms|us|ns)")
 _SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+_OBJECTIVES: Final = "spec.scaling.objectives"
 _CHUNK: Final = 2048
 _SEQUENCES: Final = 256
 """vLLM's own defaults on most devices."""
@@ -127,7 +128,8 @@ def plan_tiers(
                 continue
             else:
                 parsed = parse_tier(item.content, strict=True)
-                wrong = list(_unplannable(parsed.tier or parsed.readable))
+                told = any(error.path == _OBJECTIVES for error in parsed.errors)
+                wrong = [] if told else list(_unplannable(parsed.tier or parsed.readable))
                 errors += [f"{item.where}: {words}" for words in (*map(str, parsed.errors), *wrong)]
                 if parsed.tier is not None and not wrong:
                     planned.append(_planned(parsed.tier, step_times, score_from))
@@ -145,7 +147,7 @@ def _unplannable(tier: InferenceTier | None) -> Iterator[str]:
     objectives = latency_objectives(tier)
     if objectives.first_token is None and objectives.per_token is None:
         yield (
-            "spec.scaling.objectives: a plan needs what shall be kept; write timeToFirstToken, timePerOutputToken or both"
+            f"{_OBJECTIVES}: a plan needs what shall be kept; write timeToFirstToken, timePerOutputToken or both"
         )
 
 

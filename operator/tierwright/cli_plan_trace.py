@@ -12,6 +12,7 @@ from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -64,18 +65,22 @@ def read_trace(
     columns: Columns,
     cases: Sequence[Case],
     shares: Shares | None,
-    folder: Path,
+    folder: Path | None,
     tell: Callable[[str], None],
 ) -> Trace:
-    """Read the file (``-``: stdin, also gzipped) into the folder, one part for each case.
+    """Read the file (``-``: stdin, also gzipped) into the folder, one part for each case; None: only look for errors.
 
     With a speed column a request goes to the case of that speed or name; else by the shares, or all to the only case.
     """
     trace = Trace()
     shown = "stdin" if name == STDIN else name
     try:
-        with _opened(name) as file:
-            _read(file, shown, columns, _route(cases, columns, shares), cases, folder, trace, tell)
+        with _opened(name) as file, ExitStack() as stack:
+            writers = [
+                stack.enter_context(closing(_Writer(folder / f"part-{place}", case)))
+                for place, case in enumerate(cases if folder is not None else ())
+            ]
+            _read(file, shown, columns, _route(cases, columns, shares), cases, writers, trace, tell)
     except UnicodeDecodeError:
         trace.errors.append(f"{shown}: is no UTF-8 text")
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -103,12 +108,14 @@ def _blocks() -> tuple["array[float]", "array[int]", "array[int]"]:
     return array("d"), array("I"), array("I")
 
 
-def _opened(name: str) -> io.TextIOWrapper:
+@contextmanager
+def _opened(name: str) -> Iterator[io.TextIOWrapper]:
     """The file as text without a byte order mark, unpacked when it is gzipped."""
-    raw = sys.stdin.buffer if name == STDIN else Path(name).open("rb")  # noqa: SIM115 - the caller closes it
-    packed = isinstance(raw, io.BufferedReader) and raw.peek(2)[:2] == _GZIP
-    plain = gzip.GzipFile(fileobj=raw) if packed else raw
-    return io.TextIOWrapper(plain, encoding="utf-8-sig", newline="")
+    with ExitStack() as stack:
+        raw = sys.stdin.buffer if name == STDIN else stack.enter_context(Path(name).open("rb"))
+        packed = isinstance(raw, io.BufferedReader) and raw.peek(2)[:2] == _GZIP
+        plain = gzip.GzipFile(fileobj=raw) if packed else raw
+        yield stack.enter_context(io.TextIOWrapper(plain, encoding="utf-8-sig", newline=""))
 
 
 Route = Callable[[Row], int | str]
@@ -163,11 +170,10 @@ def _read(
     columns: Columns,
     route: Route,
     cases: Sequence[Case],
-    folder: Path,
+    writers: Sequence[_Writer],
     trace: Trace,
     tell: Callable[[str], None],
 ) -> None:
-    writers = [_Writer(folder / f"part-{place}", case) for place, case in enumerate(cases)]
     unknown: Counter[str] = Counter()
     problems = count = 0
     begin: float | None = None
@@ -180,18 +186,16 @@ def _read(
         count += 1
         if count % _BLOCK == 0:
             tell(f"reading {shown}: {count:,} requests")
-        if problems:
-            continue
         begin = row.at if begin is None else begin
         trace.seconds = row.at - begin
+        if problems or not writers:
+            continue
         place = route(row)
         if isinstance(place, int):
             writers[place].add(Request(row.at - begin, row.prompt, row.output))
         else:
             known = place if place in unknown or len(unknown) < _MOST_SPEEDS else "others"
             unknown[known] += 1
-    for writer in writers:
-        writer.close()
     trace.parts = [writer.part for writer in writers]
     trace.requests = sum(part.demand.requests for part in trace.parts)
     if problems > _MOST_PROBLEMS:
@@ -214,7 +218,7 @@ def _unusable(
             f"{shown}: spans {trace.seconds / 86_400:,.0f} days, more than the {_LONGEST / 86_400:.0f} that can be "
             "planned for; say the unit of its times by --time-unit"
         )
-    for case, part in zip(cases, trace.parts, strict=True):
+    for case, part in zip(cases, trace.parts, strict=False):
         if count and not part.demand.requests:
             asked = f"; they ask for {', '.join(map(repr, unknown))}" if unknown else ""
             yield f"{shown}: no request goes to {case.name} (speed {case.speed}){asked}"

@@ -7,7 +7,7 @@ from math import inf
 import pytest
 
 from tests.unit.planning.cases import CASE, ENGINE, steady
-from tierwright.planning.autoscaler import Fixed, Reading, reading, simulate
+from tierwright.planning.autoscaler import Autoscaler, Fixed, Reading, reading, simulate
 from tierwright.planning.case import Scaled, Static, as_written
 from tierwright.planning.engine import Request
 from tierwright.planning.fleet import Outcome, Policy, Run, Snapshot, replay
@@ -185,3 +185,8 @@ def test_a_start_is_measured_by_the_autoscaler() -> None:
     found = simulate(case, as_written(case), steady(12.0, 1800))
     assert found.peak > 1
     assert max(change.ready for change in found.changes) > 1
+
+
+def test_the_autoscaler_holds_where_it_sees_nothing() -> None:
+    autoscaler = Autoscaler(CASE.settings)
+    assert autoscaler.tick(Snapshot(10.0, None, 3, (), 3)) is None
