@@ -249,6 +249,14 @@ def _escaped(instance: str) -> str:
     return "".join(f"\\\\{each}" if each in ".[]" else each for each in instance)
 
 
+def server_authority(ca_file: str) -> ssl.SSLContext:
+    """Trust in a server that shows a certificate of this authority for its own name.
+
+    Raises OSError when the file cannot be read or holds no certificate.
+    """
+    return ssl.create_default_context(cafile=ca_file)
+
+
 def _headers(token_file: str) -> Mapping[str, str]:
     """Without a token where its file cannot be read: the server's answer then says that one is missing."""
     if not token_file:
