@@ -1,4 +1,4 @@
-"""What the engine's loop asks of its policies: values, and the signatures that `policies/` implements.
+"""What the engine's loop and its policies tell each other: values, and what one request brings along.
 
 Pure: no clock, no randomness but what is given, no JAX. Tokens are plain ints. Positions count from 0 in the sequence
 of prompt and output. A slot is one row of the device cache; an iteration is at most one prefill and one step.
@@ -95,22 +95,6 @@ class Admission:
     retry_after: int | None = None
 
 
-class Admit(Protocol):
-    """Decides whether one more request may wait: `policies.admission.admit`."""
-
-    def __call__(
-        self,
-        prompt_tokens: int,
-        *,
-        waiting_requests: int,
-        waiting_tokens: int,
-        limits: QueueLimits,
-        tokens_per_second: float | None,
-    ) -> Admission:
-        """`tokens_per_second` is the engine's recent prefill rate, None when unknown; it gives `retry_after`."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class WaitingRequest:
     """A request in the queue, oldest first in the sequences that hold it."""
@@ -176,29 +160,6 @@ class Iteration:
     reason: str
 
 
-class Schedule(Protocol):
-    """Decides the next iteration: `policies.scheduler.schedule`.
-
-    A request admitted in this iteration may be prefilled in the same one, and one whose prefill ends in this iteration
-    takes part in its step: prefill runs first. A bucket is the smallest that holds what runs:
-    a step's `length_bucket` >= the largest (computed + rows) of its slots; a chunk's >= start + bucket, for padded rows
-    write too. A prompt of one token has nothing to prefill. No slot may be starved by another's long prompt: while any
-    slot decodes, one prefill chunk per iteration and of at most `prefill_token_limit` tokens.
-    """
-
-    def __call__(
-        self,
-        waiting: Sequence[WaitingRequest],
-        running: Sequence[RunningRequest],
-        *,
-        cached_tokens: Mapping[RequestId, int],
-        shapes: Shapes,
-        prefill_token_limit: int,
-    ) -> Iteration:
-        """`cached_tokens`: leading prompt tokens of waiting requests that the prompt cache will supply."""
-        ...
-
-
 # --- speculation --------------------------------------------------------------------------------------------------
 
 
@@ -244,46 +205,6 @@ class DraftLength:
     reason: str
 
 
-class ChooseDraftLength(Protocol):
-    """Decides how much to draft for one request: `policies.draft_length.choose_draft_length`.
-
-    Expected tokens per step at length k, with a the rate of first tokens and b that of further ones:
-    1 + a (1 - b^k) / (1 - b). The best k of those in `shapes.step_rows` - 1 maximises that over the cost of a step with
-    k + 1 rows; a probe is drafted now and then while the answer is 0 and nothing is learned, so that a request which
-    turns repetitive is noticed.
-    """
-
-    def __call__(
-        self,
-        state: AcceptanceState,
-        *,
-        decoding: int,
-        limits: SpeculationLimits,
-        step_cost: Mapping[int, float],
-    ) -> DraftLength:
-        """`step_cost`: rows -> seconds measured at warm-up, for the current slots and length bucket."""
-        ...
-
-
-class ObserveAcceptance(Protocol):
-    """Folds one step's outcome into the state: `policies.draft_length.observe`."""
-
-    def __call__(
-        self,
-        state: AcceptanceState,
-        *,
-        proposed: int,
-        drafted: int,
-        accepted: int,
-        agreed: bool | None = None,
-    ) -> AcceptanceState:
-        """`proposed` tokens were at hand, `drafted` of them verified, `accepted` of those kept.
-
-        `agreed`: with nothing drafted, whether the first proposed token is the one that came: learned for free.
-        """
-        ...
-
-
 # --- acceptance and sampling ----------------------------------------------------------------------------------------
 
 
@@ -305,35 +226,6 @@ class SamplingContext:
     end_tokens: frozenset[int] = frozenset()  # not taken before min_tokens
 
 
-class AcceptGreedy(Protocol):
-    """Keeps the draft while it equals the model's choice: `policies.acceptance.accept_greedy`."""
-
-    def __call__(self, draft: Sequence[int], best: Sequence[int]) -> Acceptance:
-        """`best[i]` is the argmax of row i; row i follows the i-th drafted token. len(best) >= len(draft) + 1."""
-        ...
-
-
-class AcceptSampled(Protocol):
-    """Rejection sampling against a one-hot draft: `policies.acceptance.accept_sampled`.
-
-    The emitted tokens have the distribution of plain sampling (Leviathan et al. 2023, with q one-hot: accept x with
-    probability p(x), else sample from p without x), and with the same seed they are plain sampling's own. `position` is that of the first token to emit: random numbers are a
-    pure function of (seed, position), so that a request's sampling depends neither on its neighbours nor on the batch.
-    """
-
-    def __call__(
-        self,
-        draft: Sequence[int],
-        logits: Logits,
-        params: SamplingParams,
-        *,
-        position: int,
-        context: SamplingContext = ...,
-    ) -> Acceptance:
-        """`logits` [len(draft) + 1, vocabulary], f32, unscaled."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class TokenLogprobs:
     """Natural logarithms of the model's own distribution (before temperature and cuts), as OpenAI and vLLM report them."""
@@ -341,14 +233,6 @@ class TokenLogprobs:
     token: int
     logprob: float
     top: tuple[tuple[int, float], ...] = ()  # (token, logprob), best first, ties by lower id
-
-
-class Logprobs(Protocol):
-    """`policies.sampling.logprobs`."""
-
-    def __call__(self, logits: npt.NDArray[np.float32], token: int, alternatives: int) -> TokenLogprobs:
-        """`logits` [vocabulary] of the row that chose `token`."""
-        ...
 
 
 # --- constraints ----------------------------------------------------------------------------------------------------
@@ -424,42 +308,3 @@ class CacheChange:
 
     moves: tuple[CacheMove, ...] = ()
     evicted: Mapping[str, int] = field(default_factory=dict)
-
-
-class PageKeys(Protocol):
-    """Hash chain over full pages: `policies.prompt_cache.page_keys`. Equal keys mean equal salt and equal whole prefix."""
-
-    def __call__(self, tokens: Sequence[int], *, page_tokens: int, salt: bytes) -> tuple[bytes, ...]:
-        """`salt`: engine identity (model, dtype, KV dtype) and tenant. SHA-256; a partial last page has no key."""
-        ...
-
-
-class PromptCache(Protocol):
-    """The index of cached pages; holds no array: `policies.prompt_cache.PromptCacheIndex(settings)`. Mutable."""
-
-    def match(self, keys: Sequence[bytes], *, now: float) -> CacheMatch:
-        """The longest prefix of `keys` that is present and not expired; changes nothing."""
-        ...
-
-    def use(self, keys: Sequence[bytes], *, now: float) -> CacheMatch:
-        """As match, and refreshes the TTL and recency of what is found."""
-        ...
-
-    def insert(
-        self, keys: Sequence[bytes], *, now: float, lifetimes: Sequence[float] | None = None
-    ) -> CacheChange:
-        """Make room for and record the pages of `keys` that are absent; a page is never kept without those before it.
-
-        Pages found on the host are written to the device again, from the slot. `lifetimes`: seconds per key, never
-        rising (`policies.breakpoints.page_lifetimes`); None = the settings' ttl.
-        """
-        ...
-
-    def expire(self, *, now: float) -> CacheChange:
-        """Forget what has outlived its TTL."""
-        ...
-
-    @property
-    def pages(self) -> Mapping[PageTier, int]:
-        """Pages in use by tier."""
-        ...

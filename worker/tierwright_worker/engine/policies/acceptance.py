@@ -64,9 +64,10 @@ def accept_sampled(
 ) -> Acceptance:
     """Samples every row as plain decoding would, and goes on while the draft is the token that came.
 
-    A draft made without chance is accepted with the probability p(d) of rejection sampling, and a refusal leaves p
-    without d; one that a draft model drew with the same numbers is accepted where both models take the same token. The
-    text is plain sampling's own either way: equal seeds give equal text. logits: (at least len(draft) + 1, V).
+    A draft made without chance is accepted with the probability p(d) of rejection sampling (Leviathan et al. 2023, with
+    a one-hot draft), and a refusal leaves p without d; one that a draft model drew with the same numbers is accepted where both models take the same token. The
+    text is plain sampling's own either way: equal seeds give equal text. logits: (at least len(draft) + 1, V), unscaled.
+    position: of the first token to emit, in prompt and output; with the seed it alone chooses the random numbers.
     """
     return _accept(draft, logits, params, position, context, None)
 

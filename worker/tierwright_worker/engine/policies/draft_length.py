@@ -45,7 +45,10 @@ def choose_draft_length(
 
 
 def expected_tokens(state: AcceptanceState, drafts: int) -> float:
-    """Tokens that a step with this many drafts is expected to give, the model's own one included."""
+    """Tokens that a step with this many drafts is expected to give, the model's own one included.
+
+    1 + a (1 - b^k) / (1 - b) for k drafts, where the first is kept at the rate a and each further one at b.
+    """
     run = _rate(state.first_accepted, state.first_tried, FIRST_PRIOR)
     further = _rate(state.further_accepted, state.further_tried, FURTHER_PRIOR)
     tokens = 1.0

@@ -30,6 +30,10 @@ def schedule(
     Admission: by priority, then share, then arrival, as long as slots are free. Prefill: the prompt with the least left,
     unless another was passed over too often; while anything decodes, in buckets of at most `prefill_token_limit` rows
     (the smallest bucket always counts as allowed). Step: everything that has its prompt but for the last token.
+
+    Who is admitted may be prefilled in the same iteration, and whose prefill ends takes part in its step: prefill runs
+    first. A chunk's `length_bucket` holds `start + bucket`, for padded rows write too; a step's holds its furthest slot and
+    all rows. `cached_tokens`: leading prompt tokens of waiting requests that the prompt cache will supply.
     """
     admitted = _admit(waiting, running, cached_tokens, shapes.slots)
     everyone = [*running, *admitted]
