@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -93,6 +94,24 @@ def test_an_idle_worker_burns_nothing_and_a_busy_one_drains_when_told_to_stop(
         assert lines[-2] == b"data: [DONE]\n"
         assert text_of(b"".join(lines)) == text_of(before)
         assert process.wait(30) == 0
+
+
+def test_what_is_no_http_or_half_of_it_fills_no_log(folder: Path, kept_folder: Path) -> None:
+    port = free_port()
+    with process_of("-m", "tierwright_worker", *serve_flags(folder, kept_folder, port)) as process:
+        until_ready(process, port)
+        for junk in (
+            b"\x16\x03\x01\x02\x00\x01\xfc\r\n\r\n",
+            b"GET / HTTP/1.1\r\nx-request-id: \x01\r\n\r\n",
+        ):
+            with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+                connection.sendall(junk)
+                assert b" 400 " in connection.recv(1000)
+        assert status(port, "/health") == 200
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "Traceback" not in errors
 
 
 def test_the_death_of_the_engine_ends_the_process_at_once_with_its_reason(

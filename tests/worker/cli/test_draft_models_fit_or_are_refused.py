@@ -35,6 +35,7 @@ def settings(folder: Path, *flags: object) -> WorkerSettings:
         (("--layered-entropy", -1), "--layered-entropy must be at least 0"),
         (("--layered-entropy", "nan"), "--layered-entropy must be at least 0"),
         (("--layered-entropy", 1, "--layered-share", 0), "--layered-share above 0"),
+        (("--prompt-cache-page", 200), "longer than the shortest length bucket of 128"),
     ],
 )
 def test_flags_that_contradict_each_other_are_refused(

@@ -1,6 +1,7 @@
 """Serves: the port is open from the start and says "not ready" until the engine is warm."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,8 @@ async def serve(settings: WorkerSettings) -> None:
     Raises:
         WorkerError: the model cannot be served, the address cannot be had, or the engine died.
     """
+    # What a stranger sends that is no HTTP is answered, and is no news; what fails in a request, the server tells itself.
+    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     model = read_model(settings)
     server = Server(
         ServerSettings(

@@ -77,7 +77,7 @@ def shapes_of(settings: WorkerSettings, config: ModelConfig) -> Shapes:
     """The shapes that the settings ask of a model.
 
     Raises:
-        SettingsError: a longer context than the model was trained for, or buckets that do not fit.
+        SettingsError: a longer context than the model was trained for, buckets or pages that do not fit.
     """
     context = settings.max_model_len or config.max_position
     if context > config.max_position:
@@ -85,7 +85,7 @@ def shapes_of(settings: WorkerSettings, config: ModelConfig) -> Shapes:
             f"--max-model-len {context} is more than the {config.max_position} tokens that the model was trained for"
         )
     kernels = precision_of(settings, page_tokens=settings.prompt_cache_page).layout.kernels
-    return plan_shapes(
+    shapes = plan_shapes(
         slots=settings.max_num_seqs,
         max_context=context,
         draft_tokens=settings.speculative_tokens,
@@ -93,6 +93,13 @@ def shapes_of(settings: WorkerSettings, config: ModelConfig) -> Shapes:
         prefill_buckets=settings.prefill_buckets,
         growth=_KERNEL_GROWTH if kernels else 2,
     )
+    page, shortest = settings.prompt_cache_page, shapes.length_buckets[0]
+    if page > shortest:
+        raise SettingsError(
+            f"--prompt-cache-page {page} is longer than the shortest length bucket of {shortest} tokens; "
+            "use a smaller page, or 0 for no prompt cache"
+        )
+    return shapes
 
 
 def warm_engine(settings: WorkerSettings, model: Model) -> WarmEngine:
