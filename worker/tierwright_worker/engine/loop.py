@@ -12,10 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tierwright_worker.engine.cached_prompts import NO_CACHE_EVENTS, CachedPrompts, CacheEvents
+from tierwright_worker.engine.choosing import Choosing, logprobs_of
 from tierwright_worker.engine.executor import Executor, StepResult, WarmUp
-from tierwright_worker.engine.grammar import masked
 from tierwright_worker.engine.interface import (
-    Acceptance,
     Admission,
     ConstraintError,
     FinishReason,
@@ -26,19 +25,12 @@ from tierwright_worker.engine.interface import (
     Shapes,
     SpeculationLimits,
     Step,
-    TokenLogprobs,
 )
-from tierwright_worker.engine.policies.acceptance import (
-    LayeredRule,
-    accept_greedy,
-    accept_layered,
-    accept_sampled,
-)
+from tierwright_worker.engine.policies.acceptance import LayeredRule
 from tierwright_worker.engine.policies.admission import admit
 from tierwright_worker.engine.policies.breakpoints import CacheUsage
 from tierwright_worker.engine.policies.fairness import FairShares
 from tierwright_worker.engine.policies.finishing import keep, room
-from tierwright_worker.engine.policies.sampling import logprobs
 from tierwright_worker.engine.policies.scheduler import schedule
 from tierwright_worker.engine.sequence import Output, Request, Sequence
 from tierwright_worker.engine.speculation import BatchDrafter, Speculation
@@ -78,6 +70,7 @@ class Engine:
         self._prompts = prompts
         self._now = 0.0
         self._executor, self._settings = executor, settings
+        self._choosing = Choosing(settings.end_tokens, settings.layered)
         planned = executor.shapes
         self.shapes = Shapes(planned.slots, warmed.step_rows, planned.length_buckets, planned.prefill_buckets)
         self.speculation = Speculation(
@@ -263,7 +256,7 @@ class Engine:
             taking_part.append((sequence, draft))
         result = self._executor.step(tokens, positions)
         self.counters.steps += 1
-        needs_logits = any(self._needs_logits(sequence, draft) for sequence, draft in taking_part)
+        needs_logits = any(self._choosing.needs_logits(sequence, draft) for sequence, draft in taking_part)
         logits = result.host_logits() if needs_logits else None
         return [self._gain(sequence, draft, result, logits) for sequence, draft in taking_part]
 
@@ -287,7 +280,7 @@ class Engine:
         # Drafts may reach one token further than the context that plain decoding keeps to.
         fits = room(already, sequence.prompt_tokens + already, self.context, request.params.max_tokens)
         try:
-            gained = self._accept(sequence, draft, [int(token) for token in result.best[slot]], rows)
+            gained = self._choosing.accept(sequence, draft, [int(token) for token in result.best[slot]], rows)
             kept = keep(
                 gained.tokens[:fits],
                 already=already,
@@ -314,7 +307,7 @@ class Engine:
         return Output(
             id=request.id,
             tokens=kept.tokens,
-            logprobs=_logprobs(sequence, rows, kept.tokens),
+            logprobs=logprobs_of(sequence, rows, kept.tokens),
             finished=reason,
             ended_by=kept.ended_by,
             drafted=len(draft),
@@ -322,33 +315,6 @@ class Engine:
             bent=min(gained.bent, len(kept.tokens)),
             cache=usage,
         )
-
-    def _accept(
-        self,
-        sequence: Sequence,
-        draft: tuple[int, ...],
-        best: list[int],
-        rows: npt.NDArray[np.float32] | None,
-    ) -> Acceptance:
-        params, layered = sequence.request.params, self._settings.layered if draft else None
-        constraint = sequence.request.constraint
-        if params.greedy and layered is None and constraint is None:
-            return accept_greedy(draft, best)
-        if rows is None:
-            raise AssertionError("a step whose logits decide has logits")
-        if constraint is not None:
-            rows = masked(rows, constraint.allowed(draft))
-        position = sequence.prompt_tokens + len(sequence.output)
-        context = sequence.sampling_context(self._settings.end_tokens)
-        if layered is None:
-            return accept_sampled(draft, rows, params, position=position, context=context)
-        return accept_layered(draft, rows, params, position=position, context=context, rule=layered)
-
-    def _needs_logits(self, sequence: Sequence, draft: tuple[int, ...]) -> bool:
-        params = sequence.request.params
-        bends = bool(draft) and self._settings.layered is not None
-        constrained = sequence.request.constraint is not None
-        return bends or constrained or not params.greedy or params.logprobs is not None
 
     def _give_up(self, sequence: Sequence, error: Exception) -> Output:
         """End one request that cannot go on; the others do."""
@@ -365,12 +331,3 @@ class Engine:
         if sequence.slot is None:
             raise AssertionError(f"running request {sequence.request.id} holds no slot")
         return sequence.slot
-
-
-def _logprobs(
-    sequence: Sequence, rows: npt.NDArray[np.float32] | None, tokens: Iterable[int]
-) -> tuple[TokenLogprobs, ...]:
-    alternatives = sequence.request.params.logprobs
-    if alternatives is None or rows is None:
-        return ()
-    return tuple(logprobs(row, token, alternatives) for row, token in zip(rows, tokens, strict=False))
