@@ -14,7 +14,7 @@ from tierwright.cli_documents import STDIN, emit, read
 from tierwright.cli_plan_json import document
 from tierwright.cli_plan_report import Found, table
 from tierwright.cli_plan_search import Effort, search
-from tierwright.cli_plan_tiers import Planned, plan_tiers, read_step_times
+from tierwright.cli_plan_tiers import Planned, begun, plan_tiers, read_step_times
 from tierwright.cli_plan_trace import Shares, read_trace
 from tierwright.cli_progress import Progress
 from tierwright.planning.trace_rows import Columns
@@ -51,6 +51,11 @@ def run(arguments: argparse.Namespace) -> int:
         errors += trace.errors
         warnings += trace.warnings
         if not errors:
+            planned = [
+                begun(each, part.demand, arguments.start)
+                for each, part in zip(planned, trace.parts, strict=True)
+            ]
+            cases = [each.case for each in planned]
             tried = search(cases, trace.parts, _effort(arguments), progress.tell)
             found = [Found(*each) for each in zip(planned, trace.parts, tried, strict=True)]
     progress.done()
@@ -76,6 +81,8 @@ def _wrong_use(arguments: argparse.Namespace) -> list[str]:
         wrong.append("--trace and --filename: only one can be - for stdin")
     if arguments.jobs < 1:
         wrong.append("--jobs: at least 1")
+    if arguments.start is not None and not 0 <= arguments.start <= 1000:
+        wrong.append("--start: a number of replicas from 0 to 1000")
     if arguments.static is not None and not _sizes(arguments.static):
         wrong.append(f"--static: {arguments.static!r} is no list of sizes such as 2,4-6")
     if arguments.share and arguments.speed_column:

@@ -68,6 +68,12 @@ def add_command(commands: "argparse._SubParsersAction[Any]") -> None:
         help="YAML file that maps a tier's name to such a value",
     )
     add(
+        "--start",
+        type=int,
+        metavar="REPLICAS",
+        help="replicas of each tier when the trace begins (default: what its first ten minutes need)",
+    )
+    add(
         "--warm-up",
         default="0s",
         metavar="DURATION",

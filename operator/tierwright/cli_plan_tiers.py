@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +14,7 @@ from tierwright.capacity.work import PRIOR_STEP_TIME, StepTime
 from tierwright.cli_documents import Input, Problem, documents, is_something_else
 from tierwright.control.tier_settings import LoopTiming, latency_objectives, tier_settings
 from tierwright.planning.case import Case
+from tierwright.planning.demand import Demand
 from tierwright.planning.engine import Hardware
 from tierwright.planning.measured import MEASURED
 
@@ -194,3 +195,16 @@ def _planned(tier: InferenceTier, step_times: StepTimes, score_from: float) -> P
         score_from=score_from,
     )
     return Planned(case, accelerator, source, tuple(assumed))
+
+
+def begun(planned: Planned, demand: Demand, start: int | None) -> Planned:
+    """The tier with the replicas that it has when the trace begins: those given, else what its beginning needs.
+
+    A tier that serves such traffic already has no fewer; a cold start of the whole fleet would blame the autoscaler for it.
+    """
+    settings = planned.case.settings
+    wanted = max(planned.case.start, demand.at_the_beginning) if start is None else start
+    begins = min(settings.maximum, max(settings.minimum, wanted))
+    words = f"replicas when the trace begins: {begins}, what its first ten minutes need; say another number by --start"
+    assumed = planned.assumed if start is not None else (*planned.assumed, words)
+    return replace(planned, case=replace(planned.case, start=begins), assumed=assumed)

@@ -230,7 +230,18 @@ def test_what_the_model_leaves_out_is_said(
         "the step time",
         "engine.batching.maxBatchedTokens",
         "engine.speculation",
+        "replicas when the trace begins",
     ]
+
+
+def test_the_fleet_begins_as_large_as_said(
+    capsys: pytest.CaptureFixture[str], trace: Path, file: Path
+) -> None:
+    words = ("--trace", trace, "-f", file, "--static", "2", "--as-written")
+    for start, replicas in ((5, 5.0), (0, 1.0), (100, 8.0)):
+        (told,) = planned(capsys, *words, "--start", start)["tiers"]
+        assert told["overTime"]["as written"][0]["replicas"] == pytest.approx(replicas, abs=2.9)
+        assert not any("--start" in each for each in told["assumed"])
 
 
 def test_the_beginning_can_be_left_uncounted(
@@ -378,6 +389,7 @@ def test_step_times_that_are_none_are_refused(
         (["--static", "5-3"], "--static: '5-3'"),
         (["--static", ","], "--static: ','"),
         (["--jobs", "0"], "--jobs: at least 1"),
+        (["--start", "-1"], "--start: a number of replicas"),
         (["--warm-up", "soon"], "--warm-up: 'soon' is not a duration"),
         (["--plot", "plot.pdf"], "must end in .svg or .png"),
         (["--plot", "none/plot.svg"], "there is no folder none"),

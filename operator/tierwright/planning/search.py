@@ -9,12 +9,10 @@ from dataclasses import replace
 from math import ceil
 
 from tierwright.planning.case import Case, Figures, Scaled, Setting, Static, as_written
-from tierwright.planning.demand import Demand
+from tierwright.planning.demand import USUAL_LOAD, Demand
 
 Tried = Mapping[Setting, Figures]
 
-_USUAL_LOAD = 0.6
-"""Share of its work limit at which a replica mostly keeps its objectives; only where the bisection begins."""
 _MOST_STATIC = 1000
 _HOLDS = (300.0, 1200.0, 3600.0)
 
@@ -33,7 +31,7 @@ def statics_to_try(case: Case, demand: Demand, tried: Tried, width: int) -> tupl
         setting.replicas: keeps(each, case) for setting, each in tried.items() if isinstance(setting, Static)
     }
     if not sizes:
-        return (Static(max(1, min(_MOST_STATIC, ceil(demand.replicas / _USUAL_LOAD)))),)
+        return (Static(max(1, min(_MOST_STATIC, ceil(demand.replicas / USUAL_LOAD)))),)
     enough = min((size for size, kept in sizes.items() if kept), default=None)
     few = max(
         (size for size, kept in sizes.items() if not kept and (enough is None or size < enough)), default=0

@@ -88,3 +88,13 @@ def test_measured_engines_are_faster_where_the_hardware_is() -> None:
     fixed = [MEASURED[name].fixed for name in order]
     assert fixed == sorted(fixed)
     assert all(min(each.fixed, each.batch, each.context, each.prefill) > 0 for each in MEASURED.values())
+
+
+@pytest.mark.parametrize(("rate", "seconds", "replicas"), [(1.0, 3600, 1), (20.0, 3600, 3), (20.0, 120, 3)])
+def test_a_fleet_begins_with_what_the_beginning_needs(rate: float, seconds: int, replicas: int) -> None:
+    requests = steady(rate, seconds)
+    early = demand_of(requests)
+    assert early.at_the_beginning == replicas
+    assert early.at_the_beginning == pytest.approx(early.replicas / 0.6, abs=1)
+    if seconds > 600:
+        assert demand_of([*requests, Request(seconds + 1.0, 1_000_000, 1)]).at_the_beginning == replicas
