@@ -35,6 +35,8 @@ _PATHS: Final = {
     "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
     "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "APIService": "/apis/apiregistration.k8s.io/v1/apiservices",
+    "ScaledObject": "/apis/keda.sh/v1alpha1/namespaces/{ns}/scaledobjects",
     "InferenceTier": "/apis/tierwright.dev/v1alpha1/namespaces/{ns}/inferencetiers",
 }
 
@@ -88,6 +90,11 @@ class Kubernetes:
         return self._api.request(
             "POST", self.path(manifest["kind"], "", manifest["metadata"].get("namespace")), manifest
         )
+
+    def dry_run(self, manifest: Object) -> Object:
+        """What the server would store of a new object; unknown fields are refused, and nothing is stored."""
+        path = self.path(manifest["kind"], "", manifest["metadata"].get("namespace"))
+        return self._api.request("POST", f"{path}?dryRun=All&fieldValidation=Strict", manifest)
 
     def apply(self, manifest: Object, manager: str = "test-user", force: bool = True) -> Object:
         """Server-side apply, as GitOps tools do."""
