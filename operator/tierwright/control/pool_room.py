@@ -5,7 +5,6 @@ further replica is asked for beside it, but it stays asked for, since a cluster 
 Nothing here ever keeps a tier from getting smaller.
 """
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,32 +31,20 @@ _FAILED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """A tier's pods, as the autoscaler counts them."""
+    """Where a tier's replicas are."""
 
-    ready: int
     placed: int
     """Replicas that have a node."""
-    starting: tuple[float, ...]
-    """Age in seconds of each replica that is on its way; infinite for a start that has failed: nothing counts on it."""
     without_room: int
-    """Replicas that the scheduler could not place for a minute; they are not among those that start."""
-    words: str
-    """What the scheduler says of the first of them."""
+    """Replicas that the scheduler could not place for a minute."""
 
 
 def counted(pods: Iterable[PodView], now: datetime) -> Replicas:
     """The tier's pods at `now`. Pods that are on their way out are no replicas."""
     active = [pod for pod in pods if pod.active]
-    lacking = [pod for pod in active if is_without_room(pod, now)]
-    underway = [pod for pod in active if not pod.ready and pod not in lacking]
     return Replicas(
-        ready=sum(pod.ready for pod in active),
         placed=sum(bool(pod.node) for pod in active),
-        starting=tuple(
-            math.inf if has_failed_to_start(pod) else max(0.0, age(pod.created, now)) for pod in underway
-        ),
-        without_room=len(lacking),
-        words=_words(lacking[0]) if lacking else "",
+        without_room=sum(is_without_room(pod, now) for pod in active),
     )
 
 
