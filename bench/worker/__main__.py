@@ -22,7 +22,7 @@ from bench.worker.servers import ServerError
 from bench.worker.setup import Setup, UnavailableError, own_environment
 
 # Measured on two cores without neighbours; the first run installs and compiles on top.
-_MINUTES = {"machine": 0.2, "steps": 1, "process": 1, "gears": 12, "vllm": 6, "llamacpp": 2}
+_MINUTES = {"machine": 0.2, "steps": 1, "process": 1, "gears": 14, "vllm": 5, "llamacpp": 2}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -133,7 +133,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--resume", action="store_true", help="keep the parts that the results hold already")
     add("--passes", type=int, default=2, help="times that every prompt is asked of each gear")
     add("--every", type=int, default=1, help="take each Nth prompt alone, for a quick look")
-    add("--rounds", type=int, default=5, help="times that each engine is asked beside another")
+    add("--rounds", type=int, default=4, help="times that each engine is asked beside another")
     default = Path(os.environ.get("TIERWRIGHT_CACHE") or Path.home() / ".cache" / "tierwright")
     add("--cache", type=Path, default=default, help="where engines, models and programs are kept")
     add("--results", type=Path, default=RESULTS, help="the file of results")

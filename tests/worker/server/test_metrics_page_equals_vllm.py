@@ -133,6 +133,7 @@ async def test_the_page_says_what_the_load_says(start: Start) -> None:
     assert await value(run, "tierwright_worker_drafting_requests", tokens="3") == 0
     assert await value(run, "tierwright_worker_prompt_cache_pages", source="device") == 3
     assert await value(run, "tierwright_worker_prompt_cache_page_room", source="device") == 64
+    assert await value(run, "vllm:cache_config_info", enable_prefix_caching="True") == 1
     assert await value(run, "tierwright_worker_speculation_bent_tokens_total") == 0
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tierwright_worker.engine.interface import FinishReason, SamplingParams
-from tierwright_worker.engine.service import Engine, EngineRequest, IterationRecord, Progress
+from tierwright_worker.engine.service import Engine, EngineRequest, Progress
 
 # Longer than any step takes; an engine that is silent for so long hangs.
 SILENCE_SECONDS = 300.0
@@ -83,14 +83,6 @@ class Asker:
         self._engine = engine
         self._inbox: queue.SimpleQueue[Progress] = queue.SimpleQueue()
         self._open: dict[str, _Open] = {}
-        self.steps = 0  # iterations that gave tokens, since the start
-        self.generated = 0
-        engine.observe(self._count)
-
-    def _count(self, record: IterationRecord) -> None:
-        if record.generated_tokens:
-            self.steps += 1
-            self.generated += record.generated_tokens
 
     def ask(self, request: Request) -> Answer:
         """One answer, nothing else running."""

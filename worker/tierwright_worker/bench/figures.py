@@ -5,7 +5,6 @@ for it is the same work on both sides. The rate of a set is all its tokens over 
 counts for what it is, and one lucky short one for little.
 """
 
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -140,17 +139,6 @@ def _common(texts: Iterable[tuple[int, ...]]) -> int:
 def step_ratio(wide: Sequence[float], narrow: Sequence[float]) -> float:
     """Best of the wide step's seconds over best of the narrow one's."""
     return min(wide) / min(narrow)
-
-
-def loaded_total(answers: Answers, slots: int) -> float:
-    """Tokens per second of all slots together: the median stream's rate times the slots. An estimate, for the table."""
-    rates = [
-        answer.decoded / answer.decode_seconds
-        for tries in answers.values()
-        for answer in tries
-        if answer.decoded
-    ]
-    return statistics.median(rates) * slots
 
 
 def memory_ratio(resident: int, cache: int, weights: int) -> float:

@@ -139,7 +139,7 @@ class EngineMetrics:
         make.info(
             "cache_config_info",
             "The cache's configuration.",
-            {"enable_prefix_caching": "False", **facts.details},
+            {"enable_prefix_caching": str(bool(facts.cache_pages)), **facts.details},
         )
         self._speculation = make.own_gauges(
             "tierwright_worker_speculation_state", "1 for what decided the last step's drafts.", "state"
