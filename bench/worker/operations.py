@@ -50,7 +50,7 @@ def kinds_of(
             continue
         target = _TARGET.search(line)
         kind = Kind(REST, 0, 0)
-        if target and target[1] == "tierwright_linear":
+        if target and target[1].startswith("tierwright_linear"):
             kind = _product(line, match["result"], config, rows * slots, item)
         elif target and target[1].startswith("tierwright_attention"):
             kind = _attention(config, rows, slots, position, cache_item)
