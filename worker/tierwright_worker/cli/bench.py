@@ -69,7 +69,8 @@ def bench(options: argparse.Namespace) -> None:
             raise SettingsError(f"the benchmark stopped: {error}") from error
     sets = sets_table(gathered.sets) if gathered.sets else []
     for lines in (sets, agreement_lines(gathered), table(figures_of(gathered))):
-        print("\n".join([*lines, ""]))
+        if lines:
+            print("\n".join([*lines, ""]))
     _write(options, settings, gathered, options.passes)
 
 
