@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from tests.support.operator_process import OperatorProcess
 
 
+QUICK = {"resync_seconds": "1", "autoscale_seconds": "1", "autoscale_state_seconds": "5"}
+
+
 @pytest.fixture(scope="session")
 def cluster() -> Iterator["Cluster"]:
     """A control plane with kwok nodes; TIERWRIGHT_TEST_CLUSTER names a running one to use instead."""
@@ -46,12 +49,12 @@ def crd(admin: Kubernetes) -> None:
 def operator(
     cluster: "Cluster", admin: Kubernetes, crd: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator["OperatorProcess"]:
-    """The operator runs under the shipped role, with a resync every second."""
+    """The operator runs under the shipped role, with a resync every second; it looks at the pods as often."""
     from tests.support.operator_process import operator_kubeconfig, running_operator
 
     folder: Path = tmp_path_factory.mktemp("operator")
     kubeconfig, user = operator_kubeconfig(admin, cluster.helm, folder)
-    with running_operator(kubeconfig, user, folder, resync_seconds="1") as process:
+    with running_operator(kubeconfig, user, folder, **QUICK) as process:
         yield process
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 ENV_PREFIX: Final = "TIERWRIGHT_"
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _REPOSITORY: Final = re.compile(r"[a-z0-9][a-z0-9._-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)*")
+_URL: Final = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 _N = TypeVar("_N", int, float)
 PRECEDENCE: Final = ("the command line", "the environment", "the default")
 
@@ -67,6 +68,12 @@ def _repository(text: str) -> str:
     return text
 
 
+def _url(text: str) -> str:
+    if not _URL.fullmatch(text):
+        raise ValueError(f"{text!r} is no address; write http:// or https:// with host and port")
+    return text
+
+
 def _setting(parse: Callable[[str], Any], default: Any, help_: str) -> Any:
     return field(default=default, metadata={"parse": parse, "help": help_})
 
@@ -100,6 +107,11 @@ class Settings:
     autoscale_seconds: float = _setting(
         _seconds(1, 60), 10.0, "time between two looks at the pods' metrics and at each tier's replicas"
     )
+    autoscale_state_seconds: float = _setting(
+        _seconds(1, 86400),
+        300.0,
+        "time between two writes of what the autoscaler has learned of a tier; a tier without requests has none",
+    )
     scrape_timeout_seconds: float = _setting(
         _seconds(0.1, 30), 3.0, "longest time of reading one pod's metrics page"
     )
@@ -117,6 +129,20 @@ class Settings:
         "pods",
         "what tells that a node pool is full: pods that wait for a node, or nodes as well (pools of a fixed size;"
         " needs the right to list nodes)",
+    )
+    prometheus_url: str = _setting(
+        _url,
+        "",
+        "root of a Prometheus server that is read in place of the pods, such as http://prometheus.monitoring.svc:9090",
+    )
+    prometheus_matchers: str = _setting(
+        str,
+        "",
+        'further label matchers for a server that holds several clusters, such as cluster="east"',
+    )
+    prometheus_ca_file: str = _setting(str, "", "certificate authority of the Prometheus server")
+    prometheus_token_file: str = _setting(
+        str, "", "file of the bearer token that the Prometheus server asks for"
     )
     worker_repository: str = _setting(
         _repository,

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
@@ -26,7 +27,7 @@ from tierwright.control.tier_settings import LoopTiming, has_objectives
 from tierwright.engines.engine import HTTP_PORT
 from tierwright.kube.errors import KubeError
 from tierwright.kube.resources import Object
-from tierwright.observe.scrape import Scraped, Scraper, Target
+from tierwright.observe.scrape import Scraped, Target
 from tierwright.observe.snapshot import ScalingView
 from tierwright.observe.store import Store, TierKey
 from tierwright.telemetry.autoscaling import AutoscalingMetrics
@@ -56,6 +57,10 @@ class PageReader(Protocol):
         """What came of each target, by its uid."""
 
 
+MakeSource = Callable[[], AbstractAsyncContextManager[PageReader]]
+"""Made inside the running event loop, closed when the loop ends."""
+
+
 class Autoscaler:
     """Decides for all tiers with objectives, whatever their mode: Manual ones are measured, and nothing more."""
 
@@ -67,7 +72,7 @@ class Autoscaler:
         metrics: AutoscalingMetrics,
         on_change: Callable[[set[TierKey]], None],
         *,
-        make_scraper: Callable[[], Scraper],
+        make_scraper: MakeSource,
         timing: LoopTiming | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -108,8 +113,8 @@ class Autoscaler:
 
     async def run(self) -> None:
         """Tick until cancelled."""
-        async with self._make_scraper() as scraper, asyncio.TaskGroup() as group:
-            group.create_task(self._tick_for_ever(scraper), name="autoscaler ticks")
+        async with self._make_scraper() as source, asyncio.TaskGroup() as group:
+            group.create_task(self._tick_for_ever(source), name="autoscaler ticks")
             group.create_task(self._write_for_ever(), name="autoscaler states")
 
     async def tick(self, scraper: PageReader) -> None:
@@ -139,7 +144,7 @@ class Autoscaler:
             if memory is None or parsed is None or parsed[1] is None or parsed[1].metadata.uid != memory.uid:
                 continue
             now = self._clock()
-            if not is_due(memory, now):
+            if not is_due(memory, now, self._timing.between_writes):
                 continue
             await self._states.save(parsed[1], memory, now)
             kept = self._memories.get(key)
@@ -148,12 +153,12 @@ class Autoscaler:
             ):  # whether or not it was written: not again at once
                 self._memories[key] = replace(kept, written_at=now)
 
-    async def _tick_for_ever(self, scraper: Scraper) -> None:
+    async def _tick_for_ever(self, source: PageReader) -> None:
         loop = asyncio.get_running_loop()
         due = loop.time()
         while True:
             try:
-                await self.tick(scraper)
+                await self.tick(source)
             except Exception:
                 log.exception("a tick of the autoscaler failed because of a bug")
             # A tick that came late does not make the next ones come faster.

@@ -32,14 +32,14 @@ class Learned:
     written_at: float = 0.0
 
 
-def is_due(memory: Memory, now: float) -> bool:
-    """Whether the state is to be written: every five minutes while there are requests, seldom without them."""
+def is_due(memory: Memory, now: float, between: float = BETWEEN_WRITES) -> bool:
+    """Whether the state is to be written: every ``between`` seconds while there are requests, seldom without them."""
     if memory.written_at is None:
         return False
     state, waited = memory.state, now - memory.written_at
     if state.last_at <= memory.written_at:
         return False
-    return waited >= (BETWEEN_WRITES if state.last_busy > memory.written_at else BETWEEN_IDLE_WRITES)
+    return waited >= (between if state.last_busy > memory.written_at else BETWEEN_IDLE_WRITES)
 
 
 class States(Protocol):

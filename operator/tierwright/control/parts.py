@@ -1,10 +1,11 @@
 """Puts together what the operator runs for its tiers: the reconcile of each, and the autoscaler of all."""
 
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from tierwright.control.autoscale import Autoscaler
+from tierwright.control.autoscale import Autoscaler, MakeSource
 from tierwright.control.autoscale_state import StateStore
 from tierwright.control.decision_words import SCALING_REASONS
 from tierwright.control.pools import Pools
@@ -15,6 +16,7 @@ from tierwright.control.tier_settings import LoopTiming
 from tierwright.kube.client import HttpKubeClient
 from tierwright.kube.events import EventRecorder
 from tierwright.observe.metrics import FaultKind
+from tierwright.observe.prometheus_source import PrometheusSettings, PrometheusSource, server_authority
 from tierwright.observe.scrape import ScrapeFault, Scraper, ScrapeSettings, authority
 from tierwright.observe.store import Store, TierKey
 from tierwright.settings import Settings, SettingsError
@@ -62,22 +64,9 @@ def make_autoscaler(
 ) -> Autoscaler:
     """The autoscaler of the shipped operator; it reads no pod before it runs.
 
-    Raises SettingsError when the certificate authority of the pods cannot be read.
+    Raises SettingsError when a certificate authority cannot be read.
     """
-    try:
-        tls = authority(settings.scrape_ca_file) if settings.scrape_ca_file else None
-    except OSError as error:
-        raise SettingsError(f"scrape_ca_file={settings.scrape_ca_file!r}: {error}") from error
-    tick, timeout = (
-        settings.autoscale_seconds,
-        min(settings.scrape_timeout_seconds, settings.autoscale_seconds),
-    )
-    scrape = ScrapeSettings(
-        timeout=timeout,
-        budget=max(timeout, 0.7 * tick),
-        concurrency=settings.parallel_scrapes,
-        token_file=settings.scrape_token_file,
-    )
+    make_scraper, lag = page_source(settings)
     return Autoscaler(
         store,
         StateStore(client),
@@ -89,6 +78,38 @@ def make_autoscaler(
             faults=list(FaultKind),
         ),
         on_change,
-        make_scraper=lambda: Scraper(scrape, tls),
-        timing=LoopTiming(tick=tick, lag=timeout),
+        make_scraper=make_scraper,
+        timing=LoopTiming(
+            settings.autoscale_seconds, lag=lag, between_writes=settings.autoscale_state_seconds
+        ),
     )
+
+
+def page_source(settings: Settings) -> tuple[MakeSource, float]:
+    """What reads the pods' figures, and how old in seconds they may be by then: the pods' own pages, or a Prometheus server."""
+    tick = settings.autoscale_seconds
+    timeout = min(settings.scrape_timeout_seconds, tick)
+    if settings.prometheus_url:
+        server = PrometheusSettings(
+            url=settings.prometheus_url,
+            matchers=settings.prometheus_matchers,
+            token_file=settings.prometheus_token_file,
+            timeout=timeout,
+        )
+        server_tls = _trust("prometheus_ca_file", settings.prometheus_ca_file, server_authority)
+        return lambda: PrometheusSource(server, server_tls), timeout + tick
+    scrape = ScrapeSettings(
+        timeout=timeout,
+        budget=max(timeout, 0.7 * tick),
+        concurrency=settings.parallel_scrapes,
+        token_file=settings.scrape_token_file,
+    )
+    tls = _trust("scrape_ca_file", settings.scrape_ca_file, authority)
+    return lambda: Scraper(scrape, tls), timeout
+
+
+def _trust(name: str, file: str, made: Callable[[str], ssl.SSLContext]) -> ssl.SSLContext | None:
+    try:
+        return made(file) if file else None
+    except OSError as error:
+        raise SettingsError(f"{name}={file!r}: {error}") from error

@@ -54,7 +54,12 @@ def shown(
         after = replace(after, view=replace(fresh, latency=after.view.latency), words_at=now)
     if fresh.warnings != after.view.warnings:
         after = replace(after, view=replace(after.view, warnings=fresh.warnings))
-    if not idle and now - before.figures_at >= BETWEEN_CHANGES and _differ(before.figures, figures):
+    first = before.figures == Figures()
+    if (
+        not idle
+        and (first or now - before.figures_at >= BETWEEN_CHANGES)
+        and _differ(before.figures, figures)
+    ):
         latency = latency_view(figures, promised)
         if latency != after.view.latency:
             after = replace(after, view=replace(after.view, latency=latency), figures=figures, figures_at=now)

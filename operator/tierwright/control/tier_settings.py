@@ -16,10 +16,11 @@ _MOST_ATTAINMENT: Final = 0.9999
 
 @dataclass(frozen=True, slots=True)
 class LoopTiming:
-    """Seconds: how often the loop decides, and how old a sample may be by then."""
+    """Seconds: how often the loop decides, how old a sample may be by then, how often what was learned is written."""
 
     tick: float = 10.0
     lag: float = 3.0
+    between_writes: float = 300.0
 
 
 def tier_settings(tier: InferenceTier, timing: LoopTiming) -> TierSettings:

@@ -8,8 +8,8 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from tests.support.played_engines import Engine
 from tests.unit.control.pods import condition
-from tests.unit.observe.engine_page import page
 from tierwright.api.tier import InferenceTier
 from tierwright.capacity.state import TierState, dump, load
 from tierwright.control import scaler
@@ -33,10 +33,6 @@ Object = dict[str, Any]
 NAMESPACE, NAME = "serving", "llama-fast"
 KEY = (NAMESPACE, NAME)
 TICK = 10.0
-PROMPT, OUTPUT = 500, 200
-WORK = 0.047
-"""Seconds of engine time of such a request, by the prior of an NVIDIA device."""
-FIXED_STEP = 0.01147
 SCALING = {
     "mode": "Auto",
     "minReplicas": 1,
@@ -51,44 +47,6 @@ SCALING = {
 def rfc3339(seconds: float) -> str:
     """As Kubernetes writes a time."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-@dataclass
-class Engine:
-    """One pod: its counters, which only grow."""
-
-    uid: str
-    created: float
-    ready_at: float
-    finished: float = 0.0
-    missed: float = 0.0
-    running: float = 0.0
-
-    def serve(self, rate: float, seconds: float) -> None:
-        """Requests that it gets, of which more miss both objectives the nearer it is to its limit."""
-        load_ = min(0.95, rate * WORK)
-        self.running = rate * OUTPUT * FIXED_STEP / (1 - load_)
-        self.finished += rate * seconds
-        self.missed += rate * seconds * min(1.0, max(0.0, (load_ - 0.6) / 0.3))
-
-    def text(self) -> str:
-        """Its page."""
-        count, slow = int(self.finished), int(self.missed)
-        fast = count - slow
-        tokens = count * OUTPUT
-        return page(
-            running=round(self.running),
-            waiting=0,
-            finished=count,
-            first_tokens=(fast // 2, fast, fast, count, count),
-            per_output=(fast // 2, fast, count, count),
-            prompt_tokens=count * PROMPT,
-            cached_tokens=0,
-            output_tokens=tokens,
-            inter_token=(tokens * 0.02, tokens),
-            steps=(count * (PROMPT + OUTPUT), max(1, tokens // 10)),
-            process_start=self.created,
-        )
 
 
 class InMemory:

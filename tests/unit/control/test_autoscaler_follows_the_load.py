@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from tests.unit.control.fleet import KEY, SCALING, WORK, Fleet
+from tests.support.played_engines import WORK
+from tests.unit.control.fleet import KEY, SCALING, Fleet
 from tierwright.api.conditions import Reason
 
 QUIET, BUSY = 2.0, 50.0
