@@ -12,6 +12,7 @@ import pytest
 from tests.integration.live import NAME, Object, apply_ready, tier, wait_condition, wait_ready
 from tests.support.activity import wait_resyncs
 from tests.support.kubernetes import Kubernetes, mutations
+from tests.support.played_engines import played_engines
 from tests.support.waiting import eventually
 from tierwright.api.tier import GROUP
 from tierwright.control.kinds import INFERENCE_TIER, WATCHED
@@ -89,8 +90,23 @@ def compiling(**spec: Any) -> Object:
     )
 
 
+def shrink_while_measured(k8s: Kubernetes) -> None:
+    """A measured tier learns, and marks the replica that goes."""
+    with played_engines(k8s) as engines:
+        engines.rates["shrinks"] = 3.0
+        objectives = {"objectives": {"timeToFirstToken": "500ms"}}
+        k8s.apply(tier("shrinks", speed="shrinks", replicas=2, scaling=objectives))
+        eventually(
+            lambda: k8s.must_get("InferenceTier", "shrinks").get("status", {}).get("latency"),
+            "its pods are measured",
+        )
+        eventually(lambda: k8s.get("ConfigMap", "shrinks-autoscaler"), "what was learned is written")
+        k8s.patch("InferenceTier", "shrinks", {"spec": {"replicas": 1}})
+        eventually(lambda: len(k8s.list("Pod", "tierwright.dev/tier=shrinks")) == 1, "one pod goes")
+
+
 def live_a_life(k8s: Kubernetes, operator: "OperatorProcess") -> None:
-    """Makes every child, replaces those that can be replaced, and gets stuck once."""
+    """Makes every child, replaces those that can be replaced, gets smaller, and gets stuck once."""
     apply_ready(k8s, tier(cache=weights("shared")))
     k8s.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "mine"}})
     k8s.apply(tier(cache=weights("standard"), pod={"serviceAccount": {"name": "mine"}}))
@@ -106,6 +122,7 @@ def live_a_life(k8s: Kubernetes, operator: "OperatorProcess") -> None:
     eventually(lambda: k8s.list("Job"), "a Job is to compile")
     k8s.apply(compiling(suspend=True))
     eventually(lambda: not k8s.list("Job"), "it is no longer wanted")
+    shrink_while_measured(k8s)
     k8s.apply(tier("stuck", speed="stuck", cache=weights("no-such")))
     wait_condition(k8s, "Ready", "False", "StorageClassMissing", name="stuck")
     wait_resyncs(operator, 1)
