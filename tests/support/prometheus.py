@@ -68,10 +68,10 @@ def running_prometheus(
     *,
     rules: str | None = None,
     interval: str = "1s",
-    options: tuple[str, ...] = (),
+    port: int = 0,
 ) -> Iterator[Prometheus]:
-    """A server that scrapes each interval; ``scrapes`` are its scrape_configs, ``rules`` the text of a rule file."""
-    port = free_port()
+    """A server that scrapes each interval; ``scrapes`` are its scrape_configs, ``rules`` the text of a rule file, ``port`` 0 any free one."""
+    port = port or free_port()
     config: dict[str, Any] = {
         "global": {"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval},
         "scrape_configs": scrapes,
@@ -86,7 +86,6 @@ def running_prometheus(
         f"--config.file={file}",
         f"--storage.tsdb.path={folder / 'data'}",
         f"--web.listen-address=127.0.0.1:{port}",
-        *options,
     ]
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=folder)
