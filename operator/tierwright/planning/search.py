@@ -57,7 +57,7 @@ def scaled_to_try(case: Case, tried: Tried) -> tuple[Scaled, ...]:
         missing = tuple(each for each in candidates if each not in tried)
         if missing:
             return missing
-        best = _best(case, tried, candidates)
+        best = _best(case, tried, candidates, best)
     return ()
 
 
@@ -77,11 +77,11 @@ def _holds(case: Case, tried: Tried, best: Scaled) -> tuple[Scaled, ...]:  # noq
     return (best, *(replace(best, hold=hold) for hold in _HOLDS if hold != best.hold))
 
 
-def _best(case: Case, tried: Tried, candidates: tuple[Scaled, ...]) -> Scaled:
-    """The cheapest that keeps the promise, else the one that comes nearest."""
+def _best(case: Case, tried: Tried, candidates: tuple[Scaled, ...], before: Scaled) -> Scaled:
+    """The cheapest that keeps the promise, else the one that comes nearest; nothing is changed for no gain."""
     kept = [each for each in candidates if keeps(tried[each], case)]
     if kept:
-        return min(kept, key=lambda each: tried[each].replica_hours)
+        return min(kept, key=lambda each: (tried[each].replica_hours, each != before))
     return max(candidates, key=lambda each: tried[each].attainment)
 
 

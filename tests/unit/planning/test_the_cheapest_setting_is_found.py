@@ -31,7 +31,7 @@ def test_the_fewest_static_replicas_are_found_with_few_replays(enough: int, widt
     tried = bisected(CASE, enough, width=width)
     assert best_static(CASE, tried) == Static(enough)
     assert enough == 1 or Static(enough - 1) in tried
-    assert len(tried) <= 12 + 4 * width
+    assert len(tried) <= 18 + 2 * width
 
 
 def test_the_search_ends_where_more_replicas_are_no_help() -> None:
