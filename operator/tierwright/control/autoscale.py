@@ -35,6 +35,8 @@ from tierwright.telemetry.autoscaling import AutoscalingMetrics
 log = logging.getLogger(__name__)
 
 LOADS_AT_ONCE: Final = 16
+_LASTS: Final = 30.0
+"""Seconds for which a decision is acted on, where three ticks are less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +92,15 @@ class Autoscaler:
         self._last = 0.0
 
     def view(self, key: TierKey, uid: str) -> ScalingView | None:
-        """What is said of the tier; None before it was looked at, and of another tier of that name."""
+        """What is said of the tier; None before it was looked at, and of another tier of that name.
+
+        A process that stood still may have been replaced meanwhile: it asks for nothing before it has looked again.
+        """
         memory = self._memories.get(key)
         if memory is None or memory.uid != uid or memory.shown is None:
             return None
-        return memory.shown.view
+        view = memory.shown.view
+        return replace(view, wanted=None) if self._stood_still() else view
 
     def requests(self, key: TierKey) -> Mapping[str, float]:
         """Pod → the requests that it ran and that waited for it at the last reading; pods that did not tell are left out."""
@@ -125,9 +131,9 @@ class Autoscaler:
         scraped = await scraper.read(
             Target(pod.uid, pod.address, HTTP_PORT) for each in known for pod in each.pods if pod.ready
         )
+        changed = {each.key for each in known} if self._stood_still() else set()
         # A clock that was set back stands still until it has caught up: ticks come in order of time.
         now = self._last = max(self._last, self._clock())
-        changed: set[TierKey] = set()
         for each in known:
             await asyncio.sleep(0)  # reconciles and health checks go on between two tiers
             try:
@@ -136,6 +142,10 @@ class Autoscaler:
             except Exception:
                 log.exception("the autoscaler failed at %s/%s because of a bug", *each.key)
         self._on_change(changed)
+
+    def _stood_still(self) -> bool:
+        """Whether ticks are missing, so that what was decided at the last one is about another time."""
+        return self._clock() - self._last > max(_LASTS, 3 * self._timing.tick)
 
     async def write_due(self) -> None:
         """Write the states that are due, one after the other."""

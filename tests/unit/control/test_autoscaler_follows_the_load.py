@@ -93,6 +93,25 @@ def test_a_restart_on_a_quiet_day_waits_for_a_full_window_before_it_shrinks() ->
     assert set(fleet.history[-29:]) == {before}
 
 
+def test_an_operator_that_stood_still_asks_for_nothing_before_it_has_looked_again() -> None:
+    """kubeai#67: what was the leader once acts on what it knew then, and two of them flap."""
+    fleet = Fleet()
+    fleet.run(900, QUIET)
+    fleet.run(120, BUSY)
+    before = fleet.view
+    assert before is not None
+    assert before.wanted is not None
+    fleet.now += 31.0
+    thawed = fleet.view
+    assert thawed is not None
+    assert (thawed.wanted, thawed.message) == (None, before.message)
+    fleet.changes.clear()
+    fleet.run(10, BUSY)
+    assert fleet.view is not None
+    assert fleet.view.wanted is not None
+    assert fleet.changes, "whatever was not carried out meanwhile is looked at again"
+
+
 def test_a_settled_tier_that_has_nothing_to_do_is_shown_once() -> None:
     fleet = Fleet()
     fleet.run(900, 0.0)
