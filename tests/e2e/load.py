@@ -75,6 +75,18 @@ class Load:
         return [each for each in self.results() if each.error]
 
 
+_RUNNING: Final = """
+import urllib.request
+lines = urllib.request.urlopen("http://127.0.0.1:8000/metrics", timeout=5).read().decode().splitlines()
+print(sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith("vllm:num_requests_running")))
+"""
+
+
+def running(installation: Installation, k8s: Kubernetes, pod: str) -> float:
+    """Requests that the pod's engine works on, by its own metrics."""
+    return float(installation.cluster.execute(k8s, pod, "python3", "-c", _RUNNING))
+
+
 def _answered(line: dict[str, Any]) -> Answered:
     return Answered(
         line["at"],

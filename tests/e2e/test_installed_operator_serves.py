@@ -20,6 +20,7 @@ from tests.e2e.installation import (
     tier,
     told,
 )
+from tests.e2e.load import running
 from tests.support.kubernetes import Kubernetes
 from tests.support.waiting import eventually
 
@@ -185,15 +186,3 @@ def test_an_answer_in_flight_is_finished_before_an_edit_ends_its_pod(
     with tools.forward("drains", ENGINE_PORT) as url:
         again = ask(url, model, 40)
     assert interrupted.text.startswith(again.text)
-
-
-RUNNING = """
-import urllib.request
-lines = urllib.request.urlopen("http://127.0.0.1:8000/metrics", timeout=5).read().decode().splitlines()
-print(sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith("vllm:num_requests_running")))
-"""
-
-
-def running(installation: Installation, serving: Kubernetes, pod: str) -> float:
-    """Requests that the pod's engine works on, by its own metrics."""
-    return float(installation.cluster.execute(serving, pod, "python3", "-c", RUNNING))

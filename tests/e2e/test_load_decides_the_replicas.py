@@ -22,7 +22,7 @@ from tests.e2e.installation import (
     serves,
     tier,
 )
-from tests.e2e.load import Load, ReplicaHistory
+from tests.e2e.load import Load, ReplicaHistory, running
 from tests.support.kubernetes import Kubernetes, mutations
 from tests.support.waiting import eventually, holds_for
 
@@ -32,6 +32,8 @@ ATTAINMENT: Final = 0.9
 CALM, BUSY = 0.5, 7.0
 """Requests per second: one replica holds the first with ease, and not half of the second."""
 TOKENS: Final = 20
+LASTING: Final = 500
+"""Tokens of an answer that lasts longer than it takes until a replica is told to go: half a minute."""
 LONG: Final = 12_000
 """Tokens of the answer that lasts longer than the tier shrinks: ten minutes."""
 GO_DARK: Final = "import os, signal; os.kill(1, signal.SIGUSR1)"
@@ -175,3 +177,36 @@ def test_a_tier_follows_its_load_up_and_down_and_nothing_is_cut(
     touched = marked(installation, serving)
     assert len(touched) == len(set(touched)) == MOST - 1, "one write for each replica that goes"
     assert name not in touched
+
+
+def test_a_busy_replica_that_goes_finishes_its_answers(
+    installation: Installation, serving: Kubernetes
+) -> None:
+    rollout = {"drainTimeout": "2m", "startupTimeout": "1m"}
+    serving.apply(tier("shrinks", env=SLOW, replicas=2, rollout=rollout))
+    serves(serving, "shrinks")
+    streams = []
+    for number, pod in enumerate(ready(serving, "shrinks")):
+        address = f"{pod['status']['podIP']}:{ENGINE_PORT}"
+        load = Load(
+            installation,
+            serving,
+            "shrinks",
+            tokens=LASTING,
+            most=1,
+            name=f"stream-{number}",
+            address=address,
+        )
+        load.wait_ready()
+        load.rate(1)
+        streams.append(load)
+    both = [pod["metadata"]["name"] for pod in pods(serving, "shrinks")]
+    for name in both:
+        eventually(lambda name=name: running(installation, serving, name) == 1, f"{name} is busy", 20)  # type: ignore[misc]
+    serving.patch("InferenceTier", "shrinks", {"spec": {"replicas": 1}})
+    eventually(lambda: len(pods(serving, "shrinks")) == 1, "one of them is on its way out", 20)
+    assert [each.results() for each in streams] == [[], []], "it goes while both still answer"
+    for each in streams:
+        (answer,) = eventually(each.results, f"the answer of {each.name}", 90)
+        assert (answer.error, answer.tokens) == ("", LASTING)
+    eventually(lambda: len(serving.list("Pod", "tierwright.dev/tier=shrinks")) == 1, "the other is gone", 60)
