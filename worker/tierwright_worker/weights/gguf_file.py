@@ -9,6 +9,7 @@ from gguf import GGUFReader, dequantize
 
 from tierwright_worker.errors import CorruptModelError, UnsupportedModelError
 from tierwright_worker.models.config import SUPPORTED
+from tierwright_worker.weights.gguf_header import check_header
 from tierwright_worker.weights.source import HostArray
 
 _ARCHITECTURES = tuple(name for name in SUPPORTED if name != "mistral")  # GGUF calls Mistral "llama"
@@ -42,6 +43,7 @@ class GgufFile:
         """
         self.path = path
         try:
+            check_header(path)
             reader = GGUFReader(path)
             self._fields = {name: field.contents() for name, field in reader.fields.items()}
             self._tensors = {_hf_name(tensor.name): tensor for tensor in reader.tensors}
