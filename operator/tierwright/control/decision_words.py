@@ -73,7 +73,7 @@ def _sentence(decision: Decision) -> str:
         f"{number}: work for {two_digits(plan.demand)} arrives, for {two_digits(plan.expected)} is foretold in "
         f"{two_digits(plan.horizon)} s"
     )
-    return f"{line}; {decision.unplaced} more have no room" if decision.unplaced else line
+    return f"{line}; no room for {decision.unplaced} more" if decision.unplaced else line
 
 
 def _figures(decision: Decision) -> dict[str, str]:
