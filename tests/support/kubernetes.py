@@ -37,6 +37,9 @@ _PATHS: Final = {
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "APIService": "/apis/apiregistration.k8s.io/v1/apiservices",
     "ScaledObject": "/apis/keda.sh/v1alpha1/namespaces/{ns}/scaledobjects",
+    "ServiceMonitor": "/apis/monitoring.coreos.com/v1/namespaces/{ns}/servicemonitors",
+    "PodMonitor": "/apis/monitoring.coreos.com/v1/namespaces/{ns}/podmonitors",
+    "PrometheusRule": "/apis/monitoring.coreos.com/v1/namespaces/{ns}/prometheusrules",
     "InferenceTier": "/apis/tierwright.dev/v1alpha1/namespaces/{ns}/inferencetiers",
 }
 
