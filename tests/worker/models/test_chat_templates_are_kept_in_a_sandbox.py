@@ -23,6 +23,8 @@ def test_what_templates_rely_on_is_there() -> None:
     assert render("{{ tools | tojson }}", tools=[{"a": "<é>"}]) == '[{"a": "<é>"}]'
     assert render("{% if add_generation_prompt %}go{% endif %}") == "go"
     assert render("{{ thinking }}", variables={"thinking": "off"}) == "off"
+    assert render("{{ 'a' ~ 1 ~ nothing ~ messages[0].role }}") == "a1user"
+    assert render("{% set t %}{{ 1 }}b{% endset %}{{ t ~ t }}") == "1b1b"
     assert len(render("{{ strftime_now('%Y') }}")) == 4
     assert (
         render(
@@ -50,6 +52,11 @@ def test_a_template_may_refuse_the_messages_with_its_own_words() -> None:
         "{{ unknown.attribute.of.nothing }}",
         "{{ messages[0]['content'] + 1 }}",
         "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+        "{% set n = namespace(t='x') %}{% for i in range(40) %}{% set n.t = n.t ~ n.t %}{% endfor %}",
+        "{% set n = namespace(t='x') %}{% for i in range(40) %}{% set t %}{{ n.t }}{{ n.t }}{% endset %}"
+        "{% set n.t = t %}{% endfor %}",
+        "{% macro f(t, n) %}{% if n %}{{ f(t, n - 1) }}{{ f(t, n - 1) }}{% else %}{{ t }}{% endif %}{% endmacro %}"
+        "{{ f('x' * 1000, 16) }}",
     ],
 )
 def test_what_a_template_may_not_do_ends_in_one_error(source: str) -> None:

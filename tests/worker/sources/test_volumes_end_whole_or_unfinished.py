@@ -18,6 +18,7 @@ from tierwright_worker.errors import (
     CacheVolumeError,
     ModelNotFoundError,
     SettingsError,
+    SourceUnreachableError,
     UnsupportedModelError,
 )
 from tierwright_worker.loading.model import hugging_face_folder
@@ -231,3 +232,9 @@ def test_a_file_system_without_locks_is_named(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setattr("tierwright_worker.sources.volume.fcntl.flock", refuse)
     with pytest.raises(CacheVolumeError, match="offers no file locks"), volume.locked(tmp_path, ""):
         pass
+
+
+@pytest.mark.parametrize("name", ["../evil.gguf", "/etc/evil.gguf", "a/../../evil.gguf", "it\0.gguf"])
+def test_a_source_that_lists_names_outside_the_folder_is_refused(name: str) -> None:
+    with pytest.raises(SourceUnreachableError, match="outside the folder"):
+        select(names(name), gguf=None, where="it")

@@ -5,7 +5,12 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
-from tierwright_worker.errors import ModelNotFoundError, SettingsError, UnsupportedModelError
+from tierwright_worker.errors import (
+    ModelNotFoundError,
+    SettingsError,
+    SourceUnreachableError,
+    UnsupportedModelError,
+)
 from tierwright_worker.sources.remote import RemoteFile
 
 _BESIDE: Final = ("*.json", "*.jinja", "tokenizer.model", "merges.txt", "vocab.txt", "LICENSE*", "NOTICE*")
@@ -42,9 +47,15 @@ def select(files: Sequence[RemoteFile], *, gguf: str | None, where: str) -> Sele
         ModelNotFoundError: no file at all, or none of the name asked for.
         UnsupportedModelError: only weights in formats that are not read.
         SettingsError: several GGUF files and none was named.
+        SourceUnreachableError: a name that leads out of the folder; no honest source has one.
     """
     if not files:
         raise ModelNotFoundError(f"{where} holds no files")
+    outside = next((file.path for file in files if _leaves(file.path)), None)
+    if outside is not None:
+        raise SourceUnreachableError(
+            f"{where} lists {outside!r}, which would be written outside the folder; nothing is fetched from it"
+        )
     top = [file for file in files if "/" not in file.path]
     weights = _weights(top, files, gguf, where)
     chosen, skipped = [], []
@@ -92,6 +103,10 @@ def _why_not(file: RemoteFile, weights: set[str], *, gguf_alone: bool) -> str | 
     if gguf_alone and not name.startswith(("LICENSE", "NOTICE")):
         return "a GGUF file holds its configuration and tokenizer itself"
     return None if _matches(name, _BESIDE) else "not read by the worker"
+
+
+def _leaves(path: str) -> bool:
+    return path.startswith("/") or ".." in path.split("/") or "\0" in path
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:

@@ -7,12 +7,13 @@ bound is time and memory, so repetition and powers are limited and a deadline is
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import FrameType
 from typing import Any, Final, NoReturn
 
-from jinja2 import TemplateError, TemplateSyntaxError
+from jinja2 import TemplateError, TemplateSyntaxError, nodes
+from jinja2.compiler import CodeGenerator, Frame
 from jinja2.exceptions import SecurityError
 from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -28,10 +29,37 @@ class ChatTemplateError(ValueError):
     """The template refused the messages, failed on them, or took too long; a fault of the request or of the model."""
 
 
+class _Generator(CodeGenerator):
+    """Jinja's compiler, but for the joining of texts."""
+
+    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802  # Jinja's name
+        self.write("environment.joined((")
+        for part in node.nodes:
+            self.visit(part, frame)
+            self.write(", ")
+        self.write("))")
+
+
 class _Environment(ImmutableSandboxedEnvironment):
     """Jinja's sandbox with repetition bounded."""
 
     intercepted_binops = frozenset(["*", "**", "+"])
+    code_generator_class = _Generator
+
+    @staticmethod
+    def concat(pieces: Iterable[str]) -> str:
+        """What a block or a macro wrote; a few rounds of doubling would fill all memory."""
+        found, length = [], 0
+        for piece in pieces:
+            length += len(piece)
+            if length > MAX_OUTPUT:
+                raise SecurityError("a chat template may not build so long a text")
+            found.append(piece)
+        return "".join(found)
+
+    def joined(self, parts: Iterable[Any]) -> str:
+        """What `~` makes of values."""
+        return self.concat(str(part) for part in parts)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         if operator == "**":
@@ -93,7 +121,7 @@ class ChatTemplate:
         }
         with _Deadline(deadline_seconds):
             try:
-                return self._join(self._template.generate(values))
+                return _Environment.concat(self._template.generate(values))
             except _TooSlowError:
                 raise ChatTemplateError(
                     f"the model's chat template did not end within {deadline_seconds:g} s"
@@ -105,26 +133,19 @@ class ChatTemplate:
                     f"the model's chat template failed on the messages: {error}"
                 ) from error
 
-    @staticmethod
-    def _join(pieces: Any) -> str:
-        parts, length = [], 0
-        for piece in pieces:
-            length += len(piece)
-            if length > MAX_OUTPUT:
-                raise SecurityError("the text is too long")
-            parts.append(piece)
-        return "".join(parts)
-
 
 class _TooSlowError(BaseException):
     """Raised inside the template; no `except Exception` within Jinja may swallow it."""
 
 
 class _Deadline:
-    """Ends the template's own code at its next line once the time is over; this thread alone is traced."""
+    """Ends the template's own code at its next line once the time is over; this thread alone is traced.
+
+    Of the processor's time of this thread: on a busy machine a long conversation may wait, and that is not its fault.
+    """
 
     def __init__(self, seconds: float) -> None:
-        self._end = time.monotonic() + seconds
+        self._end = time.thread_time() + seconds
         self._before: Callable[..., Any] | None = None
 
     def __enter__(self) -> None:
@@ -138,7 +159,7 @@ class _Deadline:
         return self._line if frame.f_code.co_filename == _TEMPLATE_FILE else None
 
     def _line(self, _frame: FrameType, _event: str, _argument: Any) -> Callable[..., Any]:
-        if time.monotonic() > self._end:
+        if time.thread_time() > self._end:
             raise _TooSlowError
         return self._line
 
