@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+from collections.abc import Sequence
 
 import aiohttp
 import anthropic
@@ -11,8 +12,11 @@ import openai
 import pytest
 
 from tests.worker.server.conftest import Running, Start, say
+from tests.worker.server.tiny_engine import Listener as ProgressListener
 from tests.worker.server.tiny_engine import TinyEngine
 from tests.worker.server.waiting import until
+from tierwright_worker.engine.interface import Admission
+from tierwright_worker.engine.service import ENGINE_DEAD, EngineRequest
 from tierwright_worker.errors import DeviceError, SettingsError
 from tierwright_worker.server.lifecycle import Listener, ListenSettings, serve
 
@@ -164,6 +168,20 @@ async def test_a_dead_engine_is_neither_healthy_nor_asked(start: Start) -> None:
     run.engine.dies_with = "the device is gone"
     await until(lambda: run.server.failure is not None)
     assert await status(run) == 503
+    with pytest.raises(openai.InternalServerError, match="the engine is dead: the device is gone"):
+        await run.openai().completions.create(model="tiny", prompt="x")
+
+
+class DiesOnTheWay(TinyEngine):
+    """Alive when a request is looked at, dead when it is handed over."""
+
+    def submit(self, requests: Sequence[EngineRequest], listener: ProgressListener) -> Admission:  # noqa: ARG002
+        self._failure = "the device is gone"
+        return Admission(False, ENGINE_DEAD, 1)
+
+
+async def test_an_engine_that_dies_before_it_takes_a_request_says_so(start: Start) -> None:
+    run = await start(DiesOnTheWay(say("x")))
     with pytest.raises(openai.InternalServerError, match="the engine is dead: the device is gone"):
         await run.openai().completions.create(model="tiny", prompt="x")
 

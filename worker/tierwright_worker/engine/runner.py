@@ -14,6 +14,7 @@ from tierwright_worker.engine.policies.admission import admit
 from tierwright_worker.engine.policies.breakpoints import CacheUsage
 from tierwright_worker.engine.sequence import Output, Request
 from tierwright_worker.engine.service import (
+    ENGINE_DEAD,
     Beginning,
     EngineFacts,
     EngineRequest,
@@ -123,7 +124,7 @@ class EngineRunner:
         now = self._clock()
         with self._lock:
             if self._failure is not None:
-                return Admission(False, "engine_dead", 1)
+                return Admission(False, ENGINE_DEAD, 1)
             waiting = [held.request for held in self._held.values() if held.scheduled is None]
             # A request that finds a slot free waits for the next iteration alone, so it does not count.
             free = self._facts.slots - (len(self._held) - len(waiting))

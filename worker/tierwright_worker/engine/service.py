@@ -18,6 +18,9 @@ from tierwright_worker.engine.interface import (
 )
 from tierwright_worker.engine.policies.breakpoints import Breakpoint, CacheUsage
 
+ENGINE_DEAD = "engine_dead"
+"""Why a request is not admitted where no limit of the queue is the cause."""
+
 
 @dataclass(frozen=True, slots=True)
 class EngineRequest:
@@ -139,7 +142,10 @@ class Engine(Protocol):
         ...
 
     def submit(self, requests: Sequence[EngineRequest], listener: Callable[[Progress], None]) -> Admission:
-        """Queue all of them or none. Prompts are not empty and fit, with their max_tokens, into `facts.max_length`."""
+        """Queue all of them or none. Prompts are not empty and fit, with their max_tokens, into `facts.max_length`.
+
+        The reason of a refusal is a limit of the queue by its name in vLLM's metric, or ENGINE_DEAD.
+        """
         ...
 
     def cancel(self, ids: Sequence[RequestId]) -> None:

@@ -13,7 +13,7 @@ from tierwright_worker.engine.policies.breakpoints import CacheUsage
 from tierwright_worker.engine.policies.detokenizer import IncrementalDecoder
 from tierwright_worker.engine.policies.stop_strings import StopMatcher
 from tierwright_worker.engine.policies.tool_calls import ForcedCallReader, ToolCallReader
-from tierwright_worker.engine.service import Beginning, Engine, EngineRequest, Progress
+from tierwright_worker.engine.service import ENGINE_DEAD, Beginning, Engine, EngineRequest, Progress
 from tierwright_worker.server.asked import Asked
 from tierwright_worker.server.errors import ApiError, bad_request
 from tierwright_worker.server.prompting import ReadPrompt
@@ -182,8 +182,10 @@ class Generation:
         self._loop = asyncio.get_running_loop()
 
     def __enter__(self) -> "Generation":
-        """Queue all choices; RejectedError where the queue is full."""
+        """Queue all choices; RejectedError where the queue is full, ApiError 500 where the engine has just died."""
         admission = self._engine.submit([choice.request for choice in self.choices], self._listen)
+        if admission.reason == ENGINE_DEAD:
+            raise ApiError(500, f"the engine is dead: {self._engine.state().failure}")
         if not admission.admitted:
             raise RejectedError(admission.reason, admission.retry_after or 1)
         return self
