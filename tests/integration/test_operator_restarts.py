@@ -13,7 +13,16 @@ from dev.cluster import cluster as clusters
 from dev.cluster.cluster import Cluster
 from dev.cluster.kwok import nodes as kwok
 from dev.cluster.nodes.pools import FAST
-from tests.integration.live import AUTO, Object, autoscaler, behaving, tier, wait_condition, wait_ready
+from tests.integration.live import (
+    AUTO,
+    Object,
+    autoscaler,
+    behaving,
+    replicas,
+    tier,
+    wait_condition,
+    wait_ready,
+)
 from tests.support.activity import wait_resyncs, writes
 from tests.support.kubernetes import Kubernetes, fresh_namespace
 from tests.support.operator_process import (
@@ -24,11 +33,13 @@ from tests.support.operator_process import (
     running_operator,
     started_operator,
 )
+from tests.support.played_engines import played_engines
 from tests.support.waiting import eventually, holds_for
+from tierwright.capacity.state import load
 
 pytestmark = pytest.mark.integration
 
-QUICK = {"resync_seconds": "2"}
+QUICK = {"resync_seconds": "2", "autoscale_seconds": "2", "autoscale_state_seconds": "4"}
 TIERS = sorted((ROOT / "tests" / "golden" / "tiers").glob("*.yaml"))
 
 
@@ -234,3 +245,38 @@ def test_what_happened_while_no_operator_ran_is_caught_up(
             lambda: user.must_get("InferenceTier", "stays")["status"]["ready"] == "2/2", "two pods are ready"
         )
         holds_for(lambda: user.get("Deployment", "goes") is None, "nothing of the deleted tier comes back", 2)
+
+
+@pytest.mark.parametrize("learned", ["kept", "damaged", "lost"])
+def test_operator_killed_in_a_ramp_goes_on_and_takes_no_replica(
+    own: Cluster, user: Kubernetes, identity: Identity, tmp_path: Path, learned: str
+) -> None:
+    """kubeai#383: what was learned is kept or learned again, and nothing shrinks before a full window was seen."""
+    scaling = {
+        **AUTO,
+        "minReplicas": 1,
+        "objectives": {"timeToFirstToken": "500ms", "timePerOutputToken": "50ms"},
+        "coldStart": "5s",
+        "scaleDown": {"stabilization": "1m"},
+    }
+    name = "llama-fast-autoscaler"
+    with played_engines(user) as engines:
+        with running_operator(identity.kubeconfig, identity.user, tmp_path, **QUICK) as operator:
+            engines.rates["llama-fast"] = 3.0
+            user.apply(tier(scaling=scaling))
+            wait_condition(user, "ScalingActive", "True")
+            engines.rates["llama-fast"] = 40.0
+            eventually(lambda: replicas(user) >= 3, "replicas for the load", 120)
+            eventually(lambda: user.get("ConfigMap", name), "what was learned is written")
+            kill(operator)
+        before = replicas(user)
+        if learned == "damaged":
+            user.patch("ConfigMap", name, {"data": {"state": '{"version": 1, "tier": [1, 2'}})
+        elif learned == "lost":
+            user.delete("ConfigMap", name)
+        engines.rates["llama-fast"] = 1.0
+        with running_operator(identity.kubeconfig, identity.user, tmp_path, **QUICK) as operator:
+            holds_for(lambda: replicas(user) >= before, "nothing shrinks before a full window", seconds=40)
+            assert user.condition("llama-fast", "ScalingActive")["status"] == "True"
+            written = eventually(lambda: user.get("ConfigMap", name), "it is written again") or {}
+            assert load(written["data"]["state"]) is not None

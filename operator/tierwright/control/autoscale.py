@@ -23,7 +23,9 @@ from tierwright.control.autoscale_tier import Look, Memory, conclude, decide
 from tierwright.control.live_objects import stored_workload
 from tierwright.control.observation import LivePod, live_pods
 from tierwright.control.pools import Pools
-from tierwright.control.tier_settings import LoopTiming, has_objectives
+from tierwright.control.shown import Shown, remembered
+from tierwright.control.status_writer import stored_status
+from tierwright.control.tier_settings import LoopTiming, has_objectives, latency_objectives
 from tierwright.engines.engine import HTTP_PORT
 from tierwright.kube.errors import KubeError
 from tierwright.kube.resources import Object
@@ -276,11 +278,19 @@ class Autoscaler:
                 memory = Memory(
                     subject.uid, state=learned.state, heard=learned.heard, written_at=learned.written_at
                 )
-            self._memories[subject.key] = memory
+            self._memories[subject.key] = replace(
+                memory, objectives=latency_objectives(subject.tier), shown=self._shown_before(subject.key)
+            )
 
         async with asyncio.TaskGroup() as group:
             for each in new:
                 group.create_task(load(each))
+
+    def _shown_before(self, key: TierKey) -> Shown | None:
+        obj = self._store.tier(*key)
+        if obj is None:
+            return None
+        return remembered(stored_status(obj), int(obj["metadata"].get("generation") or 0), self._clock())
 
     def _rebuilt(self, key: TierKey) -> TierState:
         """A state without a past, but for the last start, which the tier's own status remembers."""

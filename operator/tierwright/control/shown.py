@@ -4,7 +4,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tierwright.control.decision_words import two_digits
+from tierwright.api.conditions import ConditionType, Reason
+from tierwright.api.status import TierStatus
+from tierwright.control.decision_words import SCALING_REASONS, two_digits
 from tierwright.observe.snapshot import LatencyView, ScalingView
 
 BETWEEN_CHANGES: Final = 60.0
@@ -64,6 +66,25 @@ def shown(
         if latency != after.view.latency:
             after = replace(after, view=replace(after.view, latency=latency), figures=figures, figures_at=now)
     return after
+
+
+def remembered(status: TierStatus, generation: int, now: float) -> Shown | None:
+    """What an operator before this one showed of the same spec, so that a restart rewrites nothing; None where it did not.
+
+    Figures stay in the status as they are until newer ones are there.
+    """
+    told = next((each for each in status.conditions if each.type == ConditionType.SCALING_ACTIVE), None)
+    if told is None or told.observed_generation != generation or told.reason not in SCALING_REASONS:
+        return None
+    follows = told.status == "True"
+    view = ScalingView(
+        wanted=status.desired_replicas if follows else None,
+        recommended=status.recommended_replicas,
+        reason=Reason(told.reason),
+        message=told.message,
+        follows_load=follows,
+    )
+    return Shown(view, Figures(), now, now)
 
 
 def latency_view(figures: Figures, promised: float) -> LatencyView:

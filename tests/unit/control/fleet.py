@@ -88,6 +88,7 @@ class Fleet:
         self.engines: list[Engine] = []
         self.silent: set[str] = set()
         """Uids of pods whose page cannot be read."""
+        self.status: Object = {}
         self.history: list[int] = []
         self.changes: list[ScalingView | None] = []
         self._version = 0
@@ -228,6 +229,7 @@ class Fleet:
                 "hardware": {"accelerator": "nvidia", "count": 1},
                 "scaling": self.scaling,
             },
+            "status": self.status,
         }
 
     def _pod(self, engine: Engine) -> Object:
@@ -248,6 +250,24 @@ class Fleet:
                 ],
             },
         }
+
+
+def status_of(view: ScalingView) -> Object:
+    """The part of a tier's status that an operator wrote from this view."""
+    return {
+        "desiredReplicas": view.wanted,
+        "recommendedReplicas": view.recommended,
+        "conditions": [
+            {
+                "type": "ScalingActive",
+                "status": "True" if view.follows_load else "False",
+                "reason": view.reason,
+                "message": view.message,
+                "lastTransitionTime": rfc3339(0.0),
+                "observedGeneration": 1,
+            }
+        ],
+    }
 
 
 def _never() -> Scraper:

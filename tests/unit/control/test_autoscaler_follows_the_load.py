@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from tests.support.played_engines import WORK
-from tests.unit.control.fleet import KEY, SCALING, Fleet
+from tests.unit.control.fleet import KEY, SCALING, Fleet, status_of
 from tierwright.api.conditions import Reason
 
 QUIET, BUSY = 2.0, 50.0
@@ -110,6 +110,18 @@ def test_an_operator_that_stood_still_asks_for_nothing_before_it_has_looked_agai
     assert fleet.view is not None
     assert fleet.view.wanted is not None
     assert fleet.changes, "whatever was not carried out meanwhile is looked at again"
+
+
+def test_a_restart_rewrites_nothing_of_a_settled_tier() -> None:
+    fleet = Fleet()
+    fleet.run(900, 0.0)
+    shown = fleet.view
+    assert shown is not None
+    fleet.status = status_of(shown)
+    fleet.put_tier()
+    fleet.restart()
+    fleet.run(60, 0.0)
+    assert fleet.view == shown
 
 
 def test_a_settled_tier_that_has_nothing_to_do_is_shown_once() -> None:
