@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from aiohttp.test_utils import TestServer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dev.cluster.machine.ports import free_port
+from tests.support.certificates import self_signed
 from tierwright.observe.prometheus_source import (
     SAMPLED_AT,
     AnswerError,
@@ -22,6 +25,7 @@ from tierwright.observe.prometheus_source import (
     instance_of,
     query_for,
     samples_of,
+    server_authority,
 )
 from tierwright.observe.scrape import Scraped, ScrapeFault, Target
 
@@ -137,6 +141,38 @@ async def test_the_token_of_the_file_is_sent_and_a_file_that_is_gone_is_not(tmp_
     token.write_text("\n")
     await read(handle, token_file=str(token))
     assert sent == ["Bearer secret", None, None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"), [("localhost", ScrapeFault.NOT_SCRAPED), ("elsewhere", ScrapeFault.NOT_TRUSTED)]
+)
+async def test_a_server_is_trusted_by_its_authority_and_under_its_own_name(
+    tmp_path: Path, name: str, fault: ScrapeFault
+) -> None:
+    file = self_signed(tmp_path, name)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    app = web.Application()
+    app.router.add_post("/api/v1/query", always(answer()))
+    server = TestServer(app, host="localhost", scheme="https")
+    await server.start_server(ssl=context)
+    settings = PrometheusSettings(str(server.make_url("/")))
+    try:
+        async with PrometheusSource(settings, server_authority(str(file))) as source:
+            assert (await source.read([POD]))["a"].fault is fault
+        async with PrometheusSource(settings) as source:
+            found = (await source.read([POD]))["a"]
+    finally:
+        await server.close()
+    assert found.fault is ScrapeFault.NOT_TRUSTED, "without the authority nobody is trusted"
+    assert "certificate" in found.words
+
+
+async def test_a_server_that_is_not_there_is_told() -> None:
+    async with PrometheusSource(PrometheusSettings(f"http://127.0.0.1:{free_port()}")) as source:
+        found = (await source.read([POD]))["a"]
+    assert found.fault is ScrapeFault.UNREACHABLE
+    assert found.words.startswith("the Prometheus server: ")
 
 
 async def refused(_: web.Request) -> web.Response:
