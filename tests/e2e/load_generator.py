@@ -1,8 +1,8 @@
 """Sends streamed requests to one address at the rate that a file tells, and writes down what each of them met.
 
 Runs inside a pod, on the standard library alone: ``python3 -c SOURCE ADDRESS MODEL FOLDER MOST OUTPUT_TOKENS``. The rate
-in requests per second stands in FOLDER/rate; each request that ends adds a line of JSON to FOLDER/results. It ends by
-itself after MOST requests.
+in requests per second stands in FOLDER/rate; each request that ends adds a line of JSON to FOLDER/results. After MOST
+requests it sends none any more, and stays, so that the results can be read.
 """
 
 import http.client
@@ -93,8 +93,7 @@ def main(address: str, model: str, folder: Path, most: int, tokens: int) -> None
             continue
         threads.append(threading.Thread(target=send))
         threads[-1].start()
-    for each in threads:
-        each.join()
+    threading.Event().wait()
 
 
 if __name__ == "__main__":

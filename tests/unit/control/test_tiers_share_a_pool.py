@@ -64,6 +64,12 @@ def test_what_nobody_claims_stays_where_it_runs() -> None:
     assert shared(replace(FAST, wanted=2), STANDARD)[0].ceiling == 7
 
 
+def test_what_nobody_claims_stays_first_with_the_higher_priority() -> None:
+    first = replace(FAST, priority=10, placed={"a": 5}, wanted=4, asked=5)
+    last = replace(FAST, key=("serving", "last"), placed={"a": 3}, wanted=1, asked=3)
+    assert [each.ceiling for each in shared(first, last, STANDARD)] == [None, 2, None]
+
+
 def test_a_tier_that_gave_a_replica_gives_no_second_while_the_first_ends() -> None:
     _, seen = shares([FAST, STANDARD], Seen())
     given = replace(FAST, placed={"a": 7}, asked=7)
