@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tierwright_worker import __version__
 from tierwright_worker.cli.flags import parser
 
 
@@ -39,6 +40,13 @@ def test_a_value_out_of_range_is_named(
     last = capsys.readouterr().err.splitlines()[-1]
     assert f"argument {flag}: " in last
     assert says in last
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parser().parse_args(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"tierwright-worker {__version__}\n"
 
 
 def test_a_benchmark_is_not_begun_whose_results_could_not_be_written(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tierwright_worker import __version__
 from tierwright_worker.cli.histograms import histogram_buckets
 from tierwright_worker.cli.platform import PLATFORMS
 
@@ -58,6 +59,7 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
         description="Serves a Llama-class model from static-shape JAX programs.",
     )
+    root.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = root.add_subparsers(dest="command", required=True)
     serve = commands.add_parser("serve", allow_abbrev=False, help="serve a model over HTTP")
     _model_flags(serve)
