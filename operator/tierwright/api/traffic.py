@@ -45,4 +45,4 @@ class TrafficSpec(ApiModel):
     fallback: Fallback | None = None
     """Where requests go that this tier cannot take. Not used yet: for the gateway (condition Routed)."""
     price_multiplier: PositiveDecimal | None = None
-    """Price of a token of this tier as a multiple of the model's base price. Not used yet: for the gateway."""
+    """Price of a token of this tier as a multiple of the model's base price; weighs tiers that share a full pool. Not billed yet."""
