@@ -76,7 +76,7 @@ def test_an_interval_without_scored_requests_has_no_attainment() -> None:
 
 
 def test_replica_hours_and_intervals_tell_the_same() -> None:
-    requests = steady(10.0, 1800)
+    requests = steady(2.0, 1800)
     found = simulate(CASE, Static(2), requests)
     parts = intervals(found, demand_of(requests), CASE.settings.tick, 60.0)
     assert sum(part.replicas * 60 for part in parts) == pytest.approx(2 * 1800)
@@ -90,7 +90,7 @@ def test_measured_engines_are_faster_where_the_hardware_is() -> None:
     assert all(min(each.fixed, each.batch, each.context, each.prefill) > 0 for each in MEASURED.values())
 
 
-@pytest.mark.parametrize(("rate", "seconds", "replicas"), [(1.0, 3600, 1), (20.0, 3600, 3), (20.0, 120, 3)])
+@pytest.mark.parametrize(("rate", "seconds", "replicas"), [(1.0, 700, 1), (20.0, 700, 3), (20.0, 120, 3)])
 def test_a_fleet_begins_with_what_the_beginning_needs(rate: float, seconds: int, replicas: int) -> None:
     requests = steady(rate, seconds)
     early = demand_of(requests)

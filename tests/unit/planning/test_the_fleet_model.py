@@ -160,14 +160,15 @@ def test_no_request_is_no_outcome() -> None:
 
 
 def test_the_same_requests_give_the_same_figures() -> None:
-    requests = steady(5.0, 1200)
+    requests = steady(3.0, 300)
     assert simulate(CASE, as_written(CASE), requests) == simulate(CASE, as_written(CASE), iter(requests))
 
 
 def test_the_autoscaler_grows_with_the_load_and_shrinks_after_it() -> None:
-    requests = [*steady(1.0, 600), *(Request(600 + each.at, *each[1:]) for each in steady(25.0, 900))]
-    requests += [Request(1500 + each.at, *each[1:]) for each in steady(1.0, 5400)]
-    found = simulate(CASE, as_written(CASE), requests)
+    calm, rush = steady(0.5, 300), steady(12.0, 400, prompt=2000)
+    requests = [*calm, *(Request(300 + each.at, *each[1:]) for each in rush)]
+    requests += [Request(700 + each.at, *each[1:]) for each in steady(0.5, 2400)]
+    found = simulate(CASE, replace(as_written(CASE), hold=300.0), requests)
     assert found.peak >= 4
     assert found.changes[-1].wanted < found.peak - 1
     assert found.attainment > simulate(CASE, Static(1), requests).attainment
@@ -182,7 +183,7 @@ def test_a_tier_that_may_sleep_is_woken_by_a_request() -> None:
 
 def test_a_start_is_measured_by_the_autoscaler() -> None:
     case = replace(CASE, settings=replace(CASE.settings, cold_start=300.0), start=1)
-    found = simulate(case, as_written(case), steady(12.0, 1800))
+    found = simulate(case, as_written(case), steady(12.0, 450, prompt=2000))
     assert found.peak > 1
     assert max(change.ready for change in found.changes) > 1
 
