@@ -77,12 +77,9 @@ class Pools:
         replicas = counted(self._pods(key), now)
         share = self._share(key, now)
         limits = [placeable(replicas, self._on_nodes(key, tier)), share.placeable]
-        return Room(
-            replicas,
-            min((each for each in limits if each is not None), default=None),
-            share.ceiling,
-            share.taken_on,
-        )
+        known = [each for each in limits if each is not None]
+        # The first replica is asked for however full the pool is: what wakes a tier would be lost else.
+        return Room(replicas, max(1, min(known)) if known else None, share.ceiling, share.taken_on)
 
     def _share(self, key: TierKey, now: datetime) -> Share:
         noted = self._noted.get(key)

@@ -67,7 +67,14 @@ def crowded(fleet: Fleet) -> Fleet:
 
 def test_a_minimum_that_waits_lowers_the_others_ceiling(fleet: Fleet) -> None:
     assert fleet.room("fast") == (7, 7)
-    assert fleet.room("standard") == (0, None)
+    assert fleet.room("standard") == (1, None)
+
+
+def test_the_first_replica_is_asked_for_however_full_the_pool(fleet: Fleet) -> None:
+    fleet.put(auto("sleeps", scaling={**auto("any")["spec"]["scaling"], "minReplicas": 0}))
+    fleet.note("sleeps", asked=0)
+    fleet.pools.nodes = []
+    assert fleet.room("sleeps") == (1, None)
 
 
 def test_a_tier_alone_in_its_pool_is_limited_by_its_own_pods_alone(fleet: Fleet) -> None:
@@ -100,7 +107,7 @@ def test_the_shares_of_a_pool_are_computed_once_for_its_tiers_and_anew_later(fle
 def test_nodes_that_may_be_read_count(fleet: Fleet) -> None:
     fleet.pools.nodes = [node(gpus=10)]
     assert fleet.room("fast") == (9, None)
-    assert fleet.room("standard")[0] == 0, "its own pod still waits"
+    assert fleet.room("standard")[0] == 1, "its own pod still waits"
 
 
 @pytest.mark.parametrize(("has_gateway", "taken_on"), [(True, 3.0), (False, 0.0)])
