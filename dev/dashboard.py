@@ -248,11 +248,7 @@ _SAMPLES: Final = Row(
             "Readings that gave a sample, and the others by cause.",
             (
                 _rate("tierwright_pod_scrapes_total", "name", "{{name}} read"),
-                Query(
-                    f"sum by (name, cause) (rate(tierwright_pod_scrape_failures_total{{{_TIER}}}[$__rate_interval])) > 0"
-                    f" or sum by (name) (rate(tierwright_pod_scrape_failures_total{{{_TIER}}}[$__rate_interval]))",
-                    "{{name}} {{cause}}",
-                ),
+                _rate("tierwright_pod_scrape_failures_total", "cause", "not: {{cause}}"),
             ),
             "ops",
         ),
