@@ -266,6 +266,9 @@ async def test_more_answers_than_the_server_can_ever_hold_are_no_reason_to_come_
     error = await refused(await start(engine), "/v1/completions", {"prompt": ["x"] * 6, "n": 2})
     assert "12 answers" in error["message"]
     assert "at most 10" in error["message"]
+    engine.facts = replace(engine.facts, most_waiting_tokens=20)
+    error = await refused(await start(engine), "/v1/completions", {"prompt": "x" * 7, "n": 5})
+    assert "3 would have to wait, with 21 tokens" in error["message"]
 
 
 async def test_a_bug_ends_one_request_and_is_logged(start: Start, caplog: pytest.LogCaptureFixture) -> None:

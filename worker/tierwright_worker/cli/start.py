@@ -195,6 +195,7 @@ def running_engine(settings: WorkerSettings, model: Model, warm: WarmEngine) -> 
         if settings.prompt_cache_page
         else {},
         most_held=engine.shapes.slots + settings.max_queued_requests,
+        most_waiting_tokens=settings.max_queued_tokens,
     )
     runner = EngineRunner(engine, facts, limits)
     runner.start()

@@ -127,6 +127,7 @@ class EngineFacts:
     agreement: float | None = None
     cache_pages: Mapping[str, int] = field(default_factory=dict)
     most_held: int | None = None  # sequences in slots and queue together; None = any number
+    most_waiting_tokens: int | None = None  # of prompts in the queue together, where more than one waits
 
 
 class Engine(Protocol):

@@ -13,7 +13,14 @@ from tierwright_worker.engine.policies.breakpoints import CacheUsage
 from tierwright_worker.engine.policies.detokenizer import IncrementalDecoder
 from tierwright_worker.engine.policies.stop_strings import StopMatcher
 from tierwright_worker.engine.policies.tool_calls import ForcedCallReader, ToolCallReader
-from tierwright_worker.engine.service import ENGINE_DEAD, Beginning, Engine, EngineRequest, Progress
+from tierwright_worker.engine.service import (
+    ENGINE_DEAD,
+    Beginning,
+    Engine,
+    EngineFacts,
+    EngineRequest,
+    Progress,
+)
 from tierwright_worker.server.asked import Asked
 from tierwright_worker.server.errors import ApiError, bad_request
 from tierwright_worker.server.prompting import ReadPrompt
@@ -252,12 +259,7 @@ def choices_of(
 
     `prompts` leave room for at least one token. ApiError 400 where what a request asks for does not fit behind them.
     """
-    wanted, most = len(prompts) * asked.n, engine.facts.most_held
-    if most is not None and wanted > most:
-        raise bad_request(
-            f"the request asks for {wanted} answers (prompts times n); this server holds at most {most} at once",
-            "n",
-        )
+    _check_room(asked, prompts, engine.facts)
     first_seed = secrets.randbits(63) if asked.seed is None else asked.seed
     choices: list[Choice] = []
     for prompt in prompts:
@@ -275,6 +277,24 @@ def choices_of(
             )
             choices.append(Choice(index, prompt, request, asked, vocabulary))
     return choices
+
+
+def _check_room(asked: Asked, prompts: Sequence[ReadPrompt], facts: EngineFacts) -> None:
+    """Refuse what slots and queue could never hold together, however empty they are: coming back would not help."""
+    wanted, most = len(prompts) * asked.n, facts.most_held
+    if most is not None and wanted > most:
+        raise bad_request(
+            f"the request asks for {wanted} answers (prompts times n); this server holds at most {most} at once",
+            "n",
+        )
+    lengths = [len(prompt.tokens) for prompt in prompts for _ in range(asked.n)]
+    waiting, limit = lengths[facts.slots :], facts.most_waiting_tokens
+    if limit is not None and len(waiting) > 1 and sum(waiting) > limit:
+        raise bad_request(
+            f"of the request's answers (prompts times n) {len(waiting)} would have to wait, with {sum(waiting)} tokens "
+            f"of prompts; this server lets {limit} wait",
+            "n",
+        )
 
 
 def _fitted(asked: Asked, prompt: ReadPrompt, max_length: int) -> SamplingParams:
