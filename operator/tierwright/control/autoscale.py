@@ -163,7 +163,7 @@ class Autoscaler:
             if (
                 kept is not None and kept.uid == memory.uid
             ):  # whether or not it was written: not again at once
-                self._memories[key] = replace(kept, written_at=now)
+                self._memories[key] = replace(kept, written_at=now, heard_kept=memory.heard)
 
     async def _tick_for_ever(self, source: PageReader) -> None:
         loop = asyncio.get_running_loop()
@@ -276,7 +276,11 @@ class Autoscaler:
                 memory = Memory(subject.uid, state=self._rebuilt(subject.key))
             else:
                 memory = Memory(
-                    subject.uid, state=learned.state, heard=learned.heard, written_at=learned.written_at
+                    subject.uid,
+                    state=learned.state,
+                    heard=learned.heard,
+                    heard_kept=learned.heard,
+                    written_at=learned.written_at,
                 )
             self._memories[subject.key] = replace(
                 memory, objectives=latency_objectives(subject.tier), shown=self._shown_before(subject.key)

@@ -33,10 +33,15 @@ class Learned:
 
 
 def is_due(memory: Memory, now: float, between: float = BETWEEN_WRITES) -> bool:
-    """Whether the state is to be written: every ``between`` seconds while there are requests, seldom without them."""
+    """Whether the state is to be written: every ``between`` seconds while there are requests, seldom without them.
+
+    A wake-up that was acted on is written as soon as that allows, or the tier would wake once more after a restart.
+    """
     if memory.written_at is None:
         return False
     state, waited = memory.state, now - memory.written_at
+    if memory.heard != memory.heard_kept:
+        return waited >= between
     if state.last_at <= memory.written_at:
         return False
     return waited >= (between if state.last_busy > memory.written_at else BETWEEN_IDLE_WRITES)

@@ -28,6 +28,8 @@ from tierwright.observe.scrape import Scraped
 from tierwright.observe.snapshot import ScalingView
 
 _PODS_NAMED: Final = 3
+_GRACE_TICKS: Final = 3
+"""Ticks for which a pod that has just become ready may be silent: nobody has to act on that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ class Memory:
     shown: Shown | None = None
     heard: str = ""
     """The wake annotation that was acted on."""
+    heard_kept: str = ""
+    """The same, as it lies in the cluster."""
     written_at: float | None = None
     """When the state was last written, or first was there to be written."""
 
@@ -95,7 +99,7 @@ def decide(memory: Memory, look: Look, timing: LoopTiming) -> Decided:
     settings, objectives = tier_settings(look.tier, timing), latency_objectives(look.tier)
     if memory.objectives != objectives:  # what was shown was held against another promise
         memory = replace(memory, objectives=objectives, latency=LatencyWindow(), shown=None)
-    measured = measure(memory.pages, look, objectives)
+    measured = measure(memory.pages, look, objectives, grace=_GRACE_TICKS * settings.tick)
     starts = measured_starts(look.pods, memory.starts_known)
     woken = wake(
         look.tier.metadata.annotations.get(WAKE_ANNOTATION),
@@ -193,8 +197,13 @@ def _fresh(decided: Decided, last: ScalingView | None) -> ScalingView:
     )
 
 
-def measure(before: Mapping[str, Scraped], look: Look, objectives: LatencyObjectives) -> Measured:
-    """The samples of the ready pods by uid; a pod that has no page of the tick before gets its first one later."""
+def measure(
+    before: Mapping[str, Scraped], look: Look, objectives: LatencyObjectives, *, grace: float = 0.0
+) -> Measured:
+    """The samples of the ready pods by uid; a pod that has no page of the tick before gets its first one later.
+
+    A pod that is ready for less than `grace` seconds is not told of when it is silent.
+    """
     samples: dict[str, PodSample] = {}
     deltas: list[PageDelta] = []
     silent: list[str] = []
@@ -204,7 +213,7 @@ def measure(before: Mapping[str, Scraped], look: Look, objectives: LatencyObject
         scraped = look.scraped.get(pod.uid)
         if pod.ready_since is None or scraped is None:
             continue
-        if lack := _lack(scraped):
+        if (lack := _lack(scraped)) and look.now - pod.ready_since >= grace:
             silent.append(f"pod {pod.name}: {lack}")
         last = before.get(pod.uid)
         if scraped.page is None or last is None or last.page is None or scraped.at <= last.at:

@@ -192,6 +192,19 @@ def test_an_idle_tier_goes_to_zero_where_that_is_allowed_and_wakes_by_annotation
     assert fleet.replicas >= 1
 
 
+def test_a_wake_up_that_was_acted_on_wakes_nobody_after_a_restart() -> None:
+    fleet = Fleet(scaling={**SCALING, "minReplicas": 0})
+    fleet.run(600, QUIET)
+    fleet.run(1200, 0.0)
+    fleet.annotations["tierwright.dev/wake"] = "please"
+    fleet.put_tier()
+    fleet.run(1200, 0.0)
+    assert fleet.replicas == 0, "nobody came, so it sleeps again"
+    fleet.restart()
+    fleet.run(300, 0.0)
+    assert set(fleet.history[-30:]) == {0}
+
+
 def test_the_idlest_pod_can_be_told() -> None:
     fleet = Fleet()
     fleet.run(60, QUIET)
