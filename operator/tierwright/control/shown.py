@@ -125,7 +125,8 @@ def _words_change(before: Shown, fresh: ScalingView, idle: bool, now: float) -> 
     waited = now - before.words_at
     if old.reason != fresh.reason:
         return waited >= BETWEEN_CHANGES
-    return not idle and old.message != fresh.message and waited >= BETWEEN_REPEATS
+    stale = old.message != fresh.message and waited >= BETWEEN_REPEATS
+    return stale and (not idle or not fresh.follows_load)
 
 
 def _differ(old: Figures, new: Figures) -> bool:

@@ -78,6 +78,14 @@ def test_the_same_reason_is_told_again_with_newer_figures_after_five_minutes_of_
     assert after(first, newer, 9000.0, idle=True).view == first.view
 
 
+def test_what_is_wrong_now_is_told_although_no_request_is_seen() -> None:
+    lost = replace(VIEW, wanted=None, follows_load=False, message="pod a: status 404")
+    first = after(None, lost, 0.0)
+    other = replace(lost, message="pod a: status 503")
+    assert after(first, other, 299.0, idle=True).view == first.view
+    assert after(first, other, 300.0, idle=True).view.message == other.message
+
+
 def test_figures_change_once_a_minute_by_more_than_a_hair_and_not_while_idle() -> None:
     first = after(None, VIEW, 0.0)
     assert after(first, VIEW, 30.0, first_token_p95=0.9).view == first.view

@@ -113,6 +113,13 @@ def test_a_pod_that_does_not_tell_is_named_with_what_is_wrong() -> None:
     assert found.silent == ("pod a: its page does not tell waiting, finished", "pod b: status 503")
 
 
+def test_a_pod_that_has_just_become_ready_may_be_silent_for_a_moment() -> None:
+    refused = {"uid-a": Scraped(110.0, None, ScrapeFault.UNREACHABLE, "not yet")}
+    look = Look(tier(), live_pods([ready("a", since="2026-11-30T11:09:40Z")], NOW), 1, refused, NOW, ROOM)
+    assert measure({}, look, OBJECTIVES, grace=30.0).silent == ()
+    assert measure({}, look, OBJECTIVES, grace=20.0).silent == ("pod a: not yet",)
+
+
 def test_objectives_that_the_pages_cannot_resolve_are_warned_of() -> None:
     found = measured({"uid-a": at(100.0)}, {"uid-a": at(110.0)}, ready("a"))
     assert found.warnings == ()
