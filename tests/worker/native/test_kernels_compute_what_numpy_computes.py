@@ -10,7 +10,7 @@ import pytest
 
 from tierwright_worker import native
 from tierwright_worker.models.exact import linear
-from tierwright_worker.models.layout import Layout, columns, weight
+from tierwright_worker.models.layout import Layout, OneOfPanels, columns, weight
 
 pytestmark = pytest.mark.skipif(not native.usable(), reason="python -m tierwright_worker.native.build")
 Floats = npt.NDArray[np.float32]
@@ -59,6 +59,21 @@ def test_whole_number_products(instructions: str, rows: int, inputs: int, output
         assert np.all(np.abs(found - expected) < bound), layout
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+def test_a_program_takes_one_layer_of_several_by_its_number(instructions: str, dtype: str) -> None:
+    layout = Layout(kernels=True, int8=dtype == "int8")
+    read = "float32" if layout.int8 else dtype
+    alone = [weight(jnp.asarray(draw(20 + at, 48, 70)).astype(read), layout) for at in range(3)]
+    every = jax.tree_util.tree_map(lambda *own: jnp.stack(own), *alone)
+    x = jnp.asarray(draw(30, 5, 48))
+    run = jax.jit(lambda rows, panels, number: linear(rows, OneOfPanels(panels, number)))
+    for number, own in enumerate(alone):
+        assert np.array_equal(run(x, every, jnp.int32(number)), linear(x, own))
+    # As XLA does with what is out of range.
+    assert np.array_equal(run(x, every, jnp.int32(7)), linear(x, alone[2]))
+    assert np.array_equal(run(x, every, jnp.int32(-7)), linear(x, alone[0]))
+
+
 @pytest.mark.parametrize("layout", [Layout(), Layout(True), Layout(int8=True), Layout(True, True)])
 def test_columns_are_the_embeddings_of_a_tied_model(layout: Layout) -> None:
     plain = draw(5, 48, 70)
@@ -85,12 +100,15 @@ def attended(query: Floats, keys: Floats, values: Floats, position: int) -> Floa
 @pytest.mark.parametrize(("heads", "kv_heads", "size"), [(9, 3, 64), (4, 4, 24), (2, 1, 128)])
 @pytest.mark.parametrize(("dtype", "bound"), [("float32", 2e-6), ("bfloat16", 0.02), ("int8", 0.03)])
 def test_attention(instructions: str, heads: int, kv_heads: int, size: int, dtype: str, bound: float) -> None:
-    """A prompt of 130 positions in chunks, then steps of rows, in two of three slots, in no particular order."""
+    """A prompt of 130 positions in chunks, then steps of rows, in two of three slots, in no particular order.
+
+    The caches hold two layers, of which the second is used and the first stays as it was.
+    """
     length, total, slots, at = 192, 150, [2, 0], 0
-    shape = (3, kv_heads, length, size)
-    caches = [jnp.zeros(shape, dtype), jnp.zeros(shape, dtype)]
+    shape = (2, 3, kv_heads, length, size)
+    caches = [jnp.ones(shape, dtype), jnp.ones(shape, dtype)]
     if dtype == "int8":
-        caches += [jnp.zeros(shape[:3]), jnp.zeros(shape[:3])]
+        caches += [jnp.ones(shape[:4]), jnp.ones(shape[:4])]
     query, key, value = draw(6, 2, total, heads, size), *draw(7, 2, 2, total, kv_heads, size)
     run = jax.jit(native.attention)
     found = []
@@ -101,6 +119,7 @@ def test_attention(instructions: str, heads: int, kv_heads: int, size: int, dtyp
             jnp.asarray(slots, jnp.int32),
             jnp.full((2,), at, jnp.int32),
             tuple(caches),
+            jnp.int32(1),
         )
         found.append(np.asarray(mixed))
         at += rows
@@ -108,6 +127,7 @@ def test_attention(instructions: str, heads: int, kv_heads: int, size: int, dtyp
     for sequence in range(2):
         expected = attended(query[sequence], key[sequence].swapaxes(0, 1), value[sequence].swapaxes(0, 1), 0)
         assert np.max(np.abs(everything[sequence] - expected)) < bound
+    assert all(np.all(np.asarray(array[0]) == 1) for array in caches)
 
 
 def test_results_do_not_depend_on_the_number_of_threads() -> None:

@@ -33,7 +33,7 @@ def agreement(gguf: Path, cache: Path, dtype: str, kv_dtype: str) -> float:
     model = open_model(gguf, cache=cache, dtype="float32" if dtype == "int8" else dtype)
     parameters = arranged(model.parameters, layout)
     step = jax.jit(forward.step, static_argnums=0)
-    empty = empty_cache(model.config, 1, LENGTH, kv_dtype)
+    empty = empty_cache(model.config, 1, LENGTH, kv_dtype, stacked=layout.kernels)
     with gzip.open(RECORD, "rt", encoding="utf-8") as file:
         records = json.load(file)["prompts"]
     equal = total = 0

@@ -80,6 +80,9 @@ def _told(_number: int, _frame: FrameType | None) -> None:
 
 
 def _serve(options: argparse.Namespace) -> None:
+    from tierwright_worker.loading.memory import one_heap
+
+    one_heap()
     _choose_platform(options)
     from tierwright_worker.cli.serve import serve
 

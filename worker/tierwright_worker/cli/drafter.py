@@ -2,7 +2,7 @@
 
 import logging
 
-import jax.numpy as jnp
+import jax
 
 from tierwright_worker.cli.flags import WorkerSettings
 from tierwright_worker.cli.pages import cached_prompts
@@ -53,8 +53,8 @@ def warm_drafter(settings: WorkerSettings, target: Model, shapes: Shapes) -> Dra
         settings.speculative_model,
         cache=settings.weights_cache,
         dtype=precision.read,
-        place=jnp.asarray,
-        arrange=precision.arrange,
+        layout=precision.layout,
+        place=jax.device_put,
     )
     _check_pair(settings, target, model, shapes)
     own = draft_shapes(shapes)

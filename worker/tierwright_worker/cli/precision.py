@@ -4,8 +4,7 @@ from dataclasses import dataclass, replace
 
 from tierwright_worker.cli.flags import WorkerSettings
 from tierwright_worker.errors import SettingsError
-from tierwright_worker.models.layout import Layout, choose_layout, weight
-from tierwright_worker.models.parameters import Array
+from tierwright_worker.models.layout import Layout, choose_layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +18,6 @@ class Precision:
     cache: str
     layout: Layout
     devices: int = 1
-
-    def arrange(self, plain: Array) -> Array:
-        """One weight in its layout."""
-        return weight(plain, self.layout)
 
     @property
     def exact(self) -> bool:

@@ -5,7 +5,6 @@ import sys
 from dataclasses import dataclass, replace
 
 import jax
-import jax.numpy as jnp
 
 from tierwright_worker import native
 from tierwright_worker.cli.drafter import check_speculation, warm_drafter
@@ -30,7 +29,7 @@ from tierwright_worker.models.config import ModelConfig
 
 _log = logging.getLogger(__name__)
 # The kernels read a slot up to its own position whatever the bucket, so fewer buckets cost nothing; each program that is
-# not there saves about ten megabytes, and time at every start.
+# not there saves about two megabytes, and time at every start.
 _KERNEL_GROWTH = 4
 # A prompt and an answer of so many tokens, and the widest step, fit into the shortest context.
 _COMPARED = 48
@@ -61,9 +60,9 @@ def read_model(settings: WorkerSettings) -> Model:
             settings.model,
             cache=settings.weights_cache,
             dtype=precision.read,
+            layout=precision.layout,
             # Over several devices no single one may have to hold the whole model.
-            place=jnp.asarray if precision.devices == 1 else None,
-            arrange=precision.arrange,
+            place=jax.device_put if precision.devices == 1 else lambda array: array,
         )
     except jax.errors.JaxRuntimeError as error:
         raise OutOfMemoryError(

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import permutations
 from typing import Any
 
 import jax
@@ -29,7 +30,7 @@ from tierwright_worker.errors import DeviceError, OutOfMemoryError, SettingsErro
 from tierwright_worker.models import parallel
 from tierwright_worker.models.config import ModelConfig
 from tierwright_worker.models.layout import PLAIN, Layout, arranged, choose_layout, source_dtype
-from tierwright_worker.models.parameters import Parameters
+from tierwright_worker.models.parameters import LayerParameters, Parameters
 from tierwright_worker.models.slot_cache import SlotCache, cache_bytes, empty_cache
 
 _log = logging.getLogger(__name__)
@@ -81,7 +82,7 @@ class Executor:
         """Put the weights on the device and make room for the shortest length bucket.
 
         `page_tokens`: the size of a page of the prompt cache; 0 = no pages are copied. `layout`: how weights lie, and
-        with it what computes, None = what is fastest; those that are not in it yet are rearranged one by one. `devices`:
+        with it what computes, None = what is fastest; those that are not in it yet are rearranged. `devices`:
         over how many the model is cut; more than one needs the plain layout.
 
         Raises:
@@ -99,6 +100,7 @@ class Executor:
             )
         self._kv_dtype, self.layout = jnp.dtype(kv_dtype), layout
         self._programs: dict[str, Callable[..., Any]] = {}
+        self._resized: set[tuple[int, int]] = set()
         try:
             if devices == 1:
                 self._parameters = arranged(jax.tree_util.tree_map(jnp.asarray, parameters), layout)
@@ -173,25 +175,25 @@ class Executor:
         """Give the cache another length bucket; positions beyond a shorter one are lost."""
         if length == self.length:
             return
+        self._resized.add((self.length, length))
         # Scales are resized like what they belong to, by a program of their own shape.
         names = [resize_name(self.length, length)] * 2 + [resize_scales_name(self.length, length)] * 2
         groups = [list(group) for group in self._cache.groups()]
         for name, arrays in zip(names, groups, strict=True):
             for layer in range(len(arrays)):
-                # One layer at a time, so that never more than one lies in memory twice.
+                # One array at a time, so that never more than one lies in memory twice.
                 arrays[layer] = self._run(name, arrays[layer])
         self._cache = SlotCache(*(tuple(arrays) for arrays in groups))
 
     def try_resizes(self) -> None:
-        """Run every change of length on one layer: the first run is slower, and a broken program must show early."""
-        lengths = self.shapes.length_buckets
-        for old in lengths:
-            cache = self._empty(old, layers=1)
-            names = [resize_name, resize_scales_name][: 2 if cache.key_scales else 1]
-            for new in lengths:
-                for name, arrays in zip(names, (cache.keys, cache.key_scales), strict=False):
-                    if new != old:
-                        self._run(name(old, new), arrays[0])
+        """Run every change of length that has not run yet: the first run is slower, and a broken program must show early."""
+        while left := [
+            pair for pair in permutations(self.shapes.length_buckets, 2) if pair not in self._resized
+        ]:
+            # From where the cache is, if anything leads on from there.
+            old, new = min(left, key=lambda pair: pair[0] != self.length)
+            self.set_length(old)
+            self.set_length(new)
 
     def clear(self) -> None:
         """Forget all positions, and go back to the shortest length."""
@@ -206,11 +208,11 @@ class Executor:
                 raise OutOfMemoryError(f"program {name} ran out of the device's memory: {error}") from error
             raise DeviceError(f"program {name} failed on the device: {error}") from error
 
-    def _empty(self, length: int, *, layers: int | None = None) -> SlotCache:
-        config = replace(self.config, layers=layers or self.config.layers)
+    def _empty(self, length: int) -> SlotCache:
         if self.devices == 1:
-            return empty_cache(config, self.shapes.slots, length, self._kv_dtype)
-        whole = replace(config, kv_heads=parallel.cache_heads(config, self.devices))
+            stacked = isinstance(self._parameters.layers, LayerParameters)
+            return empty_cache(self.config, self.shapes.slots, length, self._kv_dtype, stacked=stacked)
+        whole = replace(self.config, kv_heads=parallel.cache_heads(self.config, self.devices))
         cache = empty_cache(whole, self.shapes.slots, length, self._kv_dtype)
         spread: SlotCache = parallel.placed(cache, parallel.mesh(self.devices))
         return spread

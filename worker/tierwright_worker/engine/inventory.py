@@ -13,10 +13,10 @@ from tierwright_worker.engine.programs import Program
 from tierwright_worker.models import forward, parallel
 from tierwright_worker.models.config import ModelConfig
 from tierwright_worker.models.layout import PLAIN, Layout, arranged
-from tierwright_worker.models.parameters import parameter_shapes
+from tierwright_worker.models.parameters import LayerParameters, parameter_shapes
 from tierwright_worker.models.slot_cache import (
     SlotCache,
-    empty_cache,
+    cache_shape,
     read_page,
     resize,
     write_page,
@@ -34,12 +34,12 @@ def prefill_name(bucket: int, length: int) -> str:
 
 
 def resize_name(old: int, new: int) -> str:
-    """One layer's keys or values from one length to another."""
+    """One array of keys or values from one length to another."""
     return f"resize-{old}-{new}"
 
 
 def resize_scales_name(old: int, new: int) -> str:
-    """One layer's scales of int8 keys or values, likewise."""
+    """One array of scales of int8 keys or values, likewise."""
     return f"resize-scales-{old}-{new}"
 
 
@@ -71,8 +71,20 @@ def programs(
         return _spread(
             config, shapes, dtype=dtype, kv_dtype=kv_dtype, page_tokens=page_tokens, devices=devices
         )
-    parameters: Any = jax.eval_shape(partial(arranged, layout=layout), parameter_shapes(config, dtype))
+    parameters = _arranged_shapes(config, dtype, layout)
     return _programs(config, parameters, shapes, config.kv_heads, kv_dtype, page_tokens, None)
+
+
+def _arranged_shapes(config: ModelConfig, dtype: Any, layout: Layout) -> Any:
+    """The parameters' shapes in a layout; where one holds all layers, as one layer's, so that no more are traced."""
+    plain = parameter_shapes(replace(config, layers=1) if layout.kernels else config, dtype)
+    parameters: Any = jax.eval_shape(partial(arranged, layout=layout), plain)
+    if not layout.kernels:
+        return parameters
+    layers = jax.tree_util.tree_map(
+        lambda one: jax.ShapeDtypeStruct((config.layers, *one.shape[1:]), one.dtype), parameters.layers
+    )
+    return replace(parameters, layers=layers)
 
 
 def _spread(
@@ -106,8 +118,10 @@ def _programs(
     axis: str | None,
 ) -> list[Program]:
     lengths = shapes.length_buckets
-    whole = replace(config, kv_heads=cache_heads)
-    caches = {length: _cache_shape(whole, shapes.slots, length, kv_dtype) for length in lengths}
+    whole, stacked = replace(config, kv_heads=cache_heads), isinstance(parameters.layers, LayerParameters)
+    caches = {
+        length: cache_shape(whole, shapes.slots, length, kv_dtype, stacked=stacked) for length in lengths
+    }
     steps = [
         _step(partial(forward.step, config, axis=axis), parameters, cache, rows, shapes.slots)
         for cache in caches.values()
@@ -150,8 +164,9 @@ def _prefill(function: Callable[..., Any], parameters: Any, cache: SlotCache, bu
 def _resizes(cache: SlotCache, length: int) -> list[Program]:
     names = [resize_name(cache.length, length), resize_scales_name(cache.length, length)]
     arrays = [cache.keys[0], *cache.key_scales[:1]]
+    function = partial(resize, length=length, axis=cache.keys[0].ndim - 2)
     return [
-        Program(name=name, function=partial(resize, length=length), arguments=(array,), result=array)
+        Program(name=name, function=function, arguments=(array,), result=array)
         for name, array in zip(names, arrays, strict=False)
     ]
 
@@ -170,11 +185,6 @@ def _pages(cache: SlotCache, tokens: int) -> list[Program]:
         donate=(0,),
     )
     return [save, restore]
-
-
-def _cache_shape(config: ModelConfig, slots: int, length: int, dtype: Any) -> SlotCache:
-    shape: SlotCache = jax.eval_shape(lambda: empty_cache(config, slots, length, dtype))
-    return shape
 
 
 def _int32(*shape: int) -> jax.ShapeDtypeStruct:

@@ -196,5 +196,6 @@ def _cpu_features() -> str:
 
 def _source_digest() -> str:
     """A digest of the files that define what is computed, so that an edit is never answered with an old program."""
-    files = sorted(Path(str(models.__file__)).parent.glob("*.py"))
+    packages = (models, native)
+    files = sorted(file for package in packages for file in Path(str(package.__file__)).parent.glob("*.py"))
     return _digest(b"\0".join(file.read_bytes() for file in files))

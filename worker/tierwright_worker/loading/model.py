@@ -7,12 +7,12 @@ from pathlib import Path
 from tierwright_worker.errors import ModelNotFoundError, OutOfMemoryError
 from tierwright_worker.loading.converted import converted_folder
 from tierwright_worker.models.config import ModelConfig, read_config
+from tierwright_worker.models.layout import PLAIN, Layout
 from tierwright_worker.models.parameters import Array, Parameters
 from tierwright_worker.sources.volume import unfinished
 from tierwright_worker.tokenizer.text import TextCodec, read_text_codec
 from tierwright_worker.weights.assemble import load_parameters
 from tierwright_worker.weights.safetensors_folder import SafetensorsFolder
-from tierwright_worker.weights.source import HostArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,12 @@ def open_model(
     *,
     cache: Path,
     dtype: str,
-    place: Callable[[HostArray], Array] | None = None,
-    arrange: Callable[[Array], Array] = lambda weight: weight,
+    layout: Layout = PLAIN,
+    place: Callable[[Array], Array] = lambda array: array,
 ) -> Model:
     """The model at `path`, its weights in `dtype`; `cache` keeps converted files.
 
-    `place` puts each array on a device as soon as it is read; None leaves all on the host. `arrange` lays out weights.
+    `layout`: how weights lie. `place` puts each array on a device as soon as it is read; without it all stay on the host.
 
     Raises:
         WorkerError: one of its kinds, see `errors`; the message names the file and the way out.
@@ -44,10 +44,7 @@ def open_model(
     text = read_text_codec(folder, embedding_rows=config.vocab_size)
     try:
         source = SafetensorsFolder(folder)
-        if place is None:
-            parameters = load_parameters(source, config, dtype, arrange=arrange)
-        else:
-            parameters = load_parameters(source, config, dtype, place=place, arrange=arrange)
+        parameters = load_parameters(source, config, dtype, layout=layout, place=place)
     except MemoryError as error:
         size = config.parameters * (4 if dtype == "float32" else 2)
         raise OutOfMemoryError(

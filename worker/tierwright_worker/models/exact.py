@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from tierwright_worker import native
-from tierwright_worker.models.layout import Int8, Panels
+from tierwright_worker.models.layout import Int8, OneOfPanels, Panels
 from tierwright_worker.models.parameters import Array
 from tierwright_worker.native import GROUP
 
@@ -37,7 +37,10 @@ def linear(
     """
     flat = rows.reshape(-1, rows.shape[-1])
     if isinstance(weight, Panels):
-        result = native.linear(flat, weight.values, weight.scales, weight.outputs)
+        result = native.linear(flat, weight.values, weight.scales, weight.outputs, layer=0, layers=1)
+    elif isinstance(weight, OneOfPanels):
+        own, layers = weight.every, weight.every.values.shape[0]
+        result = native.linear(flat, own.values, own.scales, own.outputs, layer=weight.number, layers=layers)
     elif isinstance(weight, Int8):
         result = _whole_product(flat, weight)
     else:

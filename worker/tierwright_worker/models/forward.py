@@ -1,5 +1,10 @@
 """The forward pass: a decode step over all slots, and one prefill chunk of one slot. Pure functions to be compiled by shape."""
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -7,8 +12,8 @@ from jax import lax
 from tierwright_worker import native
 from tierwright_worker.models.config import ModelConfig
 from tierwright_worker.models.exact import TILE, argmax, attention, linear, rms_norm
-from tierwright_worker.models.layout import Panels, columns, rows_of
-from tierwright_worker.models.parameters import Array, LayerParameters, Parameters
+from tierwright_worker.models.layout import OneOfPanels, Panels, columns, rows_of
+from tierwright_worker.models.parameters import WEIGHTS, Array, LayerParameters, Parameters
 from tierwright_worker.models.rope import inverse_frequencies, rotate, rotation
 from tierwright_worker.models.slot_cache import SlotCache, cache_of, write_rows
 
@@ -83,15 +88,58 @@ def _layers(
     scale = config.rope_scaling.attention
     angles = rotation(positions[:, None] + jnp.arange(rows, dtype=jnp.int32), frequencies, scale)
     hidden = _embed(parameters, tokens, axis)
+    if isinstance(parameters.layers, LayerParameters):
+        return _counted(config, parameters.layers, cache, hidden, slots, positions, angles)
     caches = []
     for index, layer in enumerate(parameters.layers):
-        mixed, updated = _attend(
-            config, layer, hidden, cache.layer(index), slots, positions, angles, tile, axis
-        )
-        hidden = hidden + mixed
-        hidden = hidden + _mlp(config, layer, hidden, tile, axis)
+        mix = partial(_mix, positions=positions, caches=cache.layer(index))
+        hidden, updated = _layer(config, layer, hidden, angles, mix, tile, axis)
         caches.append(updated)
     return hidden, cache_of(caches)
+
+
+def _counted(
+    config: ModelConfig,
+    layers: LayerParameters,
+    cache: SlotCache,
+    hidden: jax.Array,
+    slots: jax.Array,
+    positions: jax.Array,
+    angles: tuple[jax.Array, jax.Array],
+) -> tuple[jax.Array, SlotCache]:
+    """The layers as a loop around one layer's code, for which the kernels choose weights and cache by the layer's number.
+
+    Written out, the program of 30 layers takes several times the memory, and as much longer to load.
+    """
+    weights = {name: getattr(layers, name) for name in WEIGHTS}
+    vectors = replace(layers, **dict.fromkeys(WEIGHTS))
+
+    def body(state: tuple[Any, Any], own: tuple[Any, jax.Array]) -> tuple[tuple[Any, Any], None]:
+        hidden, caches = state
+        vectors, number = own
+        layer = replace(vectors, **{name: OneOfPanels(every, number) for name, every in weights.items()})
+        mix = partial(native.attention, slots=slots, positions=positions, caches=caches, layer=number)
+        return _layer(config, layer, hidden, angles, mix, None, None), None
+
+    arrays = tuple(group[0] for group in cache.groups() if group)
+    numbers = jnp.arange(config.layers, dtype=jnp.int32)
+    (hidden, arrays), _ = lax.scan(body, (hidden, arrays), (vectors, numbers))
+    return hidden, SlotCache(*((array,) for array in arrays))
+
+
+def _layer(
+    config: ModelConfig,
+    layer: LayerParameters,
+    hidden: jax.Array,
+    angles: tuple[jax.Array, jax.Array],
+    mix: Callable[..., tuple[jax.Array, Any]],
+    tile: int | None,
+    axis: str | None,
+) -> tuple[jax.Array, Any]:
+    """One layer: the new hidden states, and what `mix` made of the cache."""
+    mixed, caches = _attend(config, layer, hidden, angles, mix, tile, axis)
+    hidden = hidden + mixed
+    return hidden + _mlp(config, layer, hidden, tile, axis), caches
 
 
 def _embed(parameters: Parameters, tokens: jax.Array, axis: str | None) -> jax.Array:
@@ -113,13 +161,11 @@ def _attend(
     config: ModelConfig,
     layer: LayerParameters,
     hidden: jax.Array,
-    caches: tuple[jax.Array, ...],
-    slots: jax.Array,
-    positions: jax.Array,
     angles: tuple[jax.Array, jax.Array],
+    mix: Callable[..., tuple[jax.Array, Any]],
     tile: int | None,
     axis: str | None,
-) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+) -> tuple[jax.Array, Any]:
     sequences, rows, _ = hidden.shape
     normed = rms_norm(hidden, layer.attention_norm, config.norm_eps)
     joined = linear(normed, layer.qkv, layer.qkv_bias, tile=tile)
@@ -131,16 +177,20 @@ def _attend(
         query = rms_norm(query, layer.q_norm, config.norm_eps)
         key = rms_norm(key, layer.k_norm, config.norm_eps)
     query, key = rotate(query, *angles), rotate(key, *angles)
-    if isinstance(layer.qkv, Panels):
-        mixed, caches = native.attention(query, key, value, slots, positions, caches)
-    else:
-        # Keys, values, then their scales: every other array belongs to the keys.
-        keys = write_rows(caches[0::2], key, positions)
-        values = write_rows(caches[1::2], value, positions)
-        mixed = attention(query, keys[0], values[0], positions, (*keys[1:], *values[1:]))
-        caches = tuple(array for pair in zip(keys, values, strict=True) for array in pair)
+    mixed, caches = mix(query, key, value)
     mixed = mixed.reshape(sequences, rows, config.q_size)
     return _summed(mixed, layer.output, layer.output_bias, tile, axis), caches
+
+
+def _mix(
+    query: jax.Array, key: jax.Array, value: jax.Array, *, positions: jax.Array, caches: tuple[jax.Array, ...]
+) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+    """Attention by JAX's own operations over one layer's keys, values and, where there are any, their scales."""
+    # Every other array belongs to the keys.
+    keys = write_rows(caches[0::2], key, positions)
+    values = write_rows(caches[1::2], value, positions)
+    mixed = attention(query, keys[0], values[0], positions, (*keys[1:], *values[1:]))
+    return mixed, tuple(array for pair in zip(keys, values, strict=True) for array in pair)
 
 
 def _mlp(

@@ -5,15 +5,19 @@ bits per group; the sums within a group are whole numbers, so they are exact and
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
 from jax import lax
 
 from tierwright_worker import native
 from tierwright_worker.errors import SettingsError
 from tierwright_worker.models.parameters import Array, LayerParameters, Parameters
 from tierwright_worker.native import GROUP, PANEL
+from tierwright_worker.native.packing import Pages, pack, pack_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,10 @@ def choose_layout(kernels: str = "auto", *, int8: bool = False, page_tokens: int
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, slots=True)
 class Panels:
-    """A weight for the kernels: PANEL outputs side by side, input after input, so that it is read from start to end."""
+    """A weight for the kernels: PANEL outputs side by side, input after input, so that it is read from start to end.
+
+    Those of the layers lie together in one, with the layer as the first axis.
+    """
 
     values: Array  # [panels, inputs, PANEL]; int8: [panels, padded inputs / 2, PANEL, 2], pairs of inputs together
     scales: Array | None  # int8: [panels, groups, PANEL]
@@ -61,6 +68,14 @@ class Panels:
     def shape(self) -> tuple[int, int]:
         """Inputs and outputs, as those of a plain weight."""
         return self.inputs, self.outputs
+
+
+@dataclass(frozen=True, slots=True)
+class OneOfPanels:
+    """The weight of one layer out of Panels that hold all layers', by a number that is known when the program runs."""
+
+    every: Panels
+    number: jax.Array
 
 
 @jax.tree_util.register_dataclass
@@ -81,13 +96,23 @@ class Int8:
 def arranged(parameters: Parameters, layout: Layout) -> Parameters:
     """The parameters with every weight in `layout`; what is there already stays as it is."""
     embedding = parameters.embedding
+    layers = parameters.layers
+    if isinstance(layers, tuple):
+        layers = tuple(_layer(layer, layout) for layer in layers)
+        layers = stacked(layers) if layout.kernels else layers
     return Parameters(
         # Half the memory, and as precise as whole numbers would be; it is only looked up.
         embedding=embedding.astype(jnp.bfloat16) if embedding is not None and layout.int8 else embedding,
-        layers=tuple(_layer(layer, layout) for layer in parameters.layers),
+        layers=layers,
         norm=parameters.norm,
         head=weight(parameters.head, layout),
     )
+
+
+def stacked(layers: tuple[LayerParameters, ...]) -> LayerParameters:
+    """All layers in one: every array with the layer as its first axis."""
+    joined: LayerParameters = jax.tree_util.tree_map(lambda *own: jnp.stack(own), *layers)
+    return joined
 
 
 def weight(plain: Array, layout: Layout) -> Array:
@@ -95,6 +120,42 @@ def weight(plain: Array, layout: Layout) -> Array:
     if isinstance(plain, Panels | Int8) or layout == PLAIN:
         return plain
     return _arrange(plain, layout)
+
+
+def from_stored(stored: npt.NDArray[Any], layout: Layout, memory: Pages) -> Array:
+    """One weight as files store it, [outputs, inputs], in `layout`: as `weight` would lay it out, with fewer copies.
+
+    It lies in `memory`, which a device that is the host takes without a copy; int8 without kernels lies on the device.
+    """
+    if layout.kernels:
+        own = empty_panels(stored, layout, memory)
+        fill(own, stored)
+        return own
+    if layout.int8:
+        return weight(jnp.asarray(np.ascontiguousarray(stored.T)), layout)
+    turned = memory.take(stored.shape[::-1], stored.dtype)
+    np.copyto(turned, stored.T)
+    return turned
+
+
+def empty_panels(
+    stored: npt.NDArray[Any], layout: Layout, memory: Pages, layers: tuple[int, ...] = ()
+) -> Panels:
+    """Room for weights of the same shape, [outputs, inputs], as this one; `layers`: how many, as a first axis."""
+    outputs, inputs = stored.shape
+    count, groups = -(-outputs // PANEL), -(-inputs // GROUP)
+    if not layout.int8:
+        return Panels(memory.take((*layers, count, inputs, PANEL), stored.dtype), None, outputs, inputs)
+    values = memory.take((*layers, count, groups * GROUP // 2, PANEL, 2), np.int8)
+    return Panels(values, memory.take((*layers, count, groups, PANEL), np.float32), outputs, inputs)
+
+
+def fill(panels: Panels, stored: npt.NDArray[Any], layer: tuple[int, ...] = ()) -> None:
+    """Write a weight [outputs, inputs] into panels on the host; `layer`: into which, where there are several."""
+    if panels.scales is None:
+        pack(stored, panels.values[layer])
+    else:
+        pack_whole(stored, panels.values[layer], panels.scales[layer])
 
 
 def _layer(layer: LayerParameters, layout: Layout) -> LayerParameters:

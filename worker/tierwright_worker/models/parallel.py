@@ -17,7 +17,7 @@ from jax.sharding import PartitionSpec as P
 
 from tierwright_worker.errors import SettingsError
 from tierwright_worker.models.config import ModelConfig
-from tierwright_worker.models.parameters import LayerParameters, Parameters
+from tierwright_worker.models.parameters import LayerParameters, Parameters, one_by_one
 from tierwright_worker.models.slot_cache import SlotCache
 
 AXIS = "model"  # the name of the mesh's one axis
@@ -94,7 +94,7 @@ def cut(config: ModelConfig, parameters: Parameters, devices: int) -> Parameters
     table = parameters.embedding
     return Parameters(
         embedding=None if table is None else jnp.pad(table, ((0, padding), (0, 0))),
-        layers=tuple(layer(own) for own in parameters.layers),
+        layers=tuple(layer(own) for own in one_by_one(parameters)),
         norm=parameters.norm,
         head=jnp.pad(parameters.head, ((0, 0), (0, padding))),
     )
@@ -146,7 +146,7 @@ def _parameter_specs(parameters: Parameters) -> Parameters:
 
     return Parameters(
         embedding=None if parameters.embedding is None else _ROWS,
-        layers=tuple(layer(own) for own in parameters.layers),
+        layers=tuple(layer(own) for own in one_by_one(parameters)),
         norm=P(),
         head=_COLUMNS,
     )

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from tierwright_worker.models.config import ModelConfig
 
 # Leaves are numpy arrays while a model is loaded and jax arrays afterwards; jax's own alias for both is too narrow.
+WEIGHTS = ("qkv", "output", "gate_up", "down")  # the matrices among a layer's parameters
 Array = Any
 
 
@@ -34,12 +35,26 @@ class LayerParameters:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """A whole model. Where the head is the embedding, `embedding` is None: one array serves both, by its columns."""
+    """A whole model. Where the head is the embedding, `embedding` is None: one array serves both, by its columns.
+
+    `layers`: for the kernels one for all, whose arrays have the layer as their first axis.
+    """
 
     embedding: Array | None  # [vocabulary, hidden]
-    layers: tuple[LayerParameters, ...]
+    layers: tuple[LayerParameters, ...] | LayerParameters
     norm: Array  # [hidden]
     head: Array  # [hidden, vocabulary]
+
+
+def one_by_one(parameters: Parameters) -> tuple[LayerParameters, ...]:
+    """The layers of a model whose arrays are not joined.
+
+    Raises:
+        TypeError: they are, for the kernels.
+    """
+    if isinstance(parameters.layers, LayerParameters):
+        raise TypeError("the layers are joined for the kernels, and this takes them one by one")
+    return parameters.layers
 
 
 def parameter_shapes(config: ModelConfig, dtype: Any) -> Parameters:

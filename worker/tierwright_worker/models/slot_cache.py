@@ -1,4 +1,4 @@
-"""The slot cache: keys and values of every slot, head-major, one pair of arrays per layer, updated in place.
+"""The slot cache: keys and values of every slot, head-major, one pair of arrays per layer or for all, updated in place.
 
 int8: a scale per position and head, the largest magnitude over 127, in arrays of their own.
 """
@@ -8,9 +8,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from tierwright_worker.models.config import ModelConfig
+
+_STACKED = 5  # axes of keys that hold all layers
 
 
 @jax.tree_util.register_dataclass
@@ -19,6 +22,7 @@ class SlotCache:
     """`keys` and `values`: per layer [slots, kv_heads, length, head_dim]. Its length is the length bucket in use.
 
     `key_scales` and `value_scales`: per layer [slots, kv_heads, length] in f32; empty unless keys and values are int8.
+    For the kernels each of the four is one array, whose first axis is the layer.
     """
 
     keys: tuple[Any, ...]
@@ -37,7 +41,12 @@ class SlotCache:
     @property
     def length(self) -> int:
         """Positions that each slot can hold now."""
-        return int(self.keys[0].shape[2])
+        return int(self.keys[0].shape[-2])
+
+    @property
+    def stacked(self) -> bool:
+        """Whether one array holds all layers."""
+        return bool(self.keys[0].ndim == _STACKED)
 
 
 def cache_of(layers: list[tuple[Any, ...]]) -> SlotCache:
@@ -45,17 +54,37 @@ def cache_of(layers: list[tuple[Any, ...]]) -> SlotCache:
     return SlotCache(*(tuple(arrays) for arrays in zip(*layers, strict=True)))
 
 
-def empty_cache(config: ModelConfig, slots: int, length: int, dtype: Any) -> SlotCache:
-    """A cache of zeros."""
+def cache_shape(
+    config: ModelConfig, slots: int, length: int, dtype: Any, *, stacked: bool = False
+) -> SlotCache:
+    """The shapes and dtypes of a cache; `stacked`: with one array for all layers, as the kernels take it."""
     shape = (slots, config.kv_heads, length, config.head_dim)
 
-    def zeros(sizes: tuple[int, ...], kind: Any) -> tuple[jax.Array, ...]:
-        return tuple(jnp.zeros(sizes, kind) for _ in range(config.layers))
+    def arrays(sizes: tuple[int, ...], kind: Any) -> tuple[jax.ShapeDtypeStruct, ...]:
+        if stacked:
+            return (jax.ShapeDtypeStruct((config.layers, *sizes), kind),)
+        return (jax.ShapeDtypeStruct(sizes, kind),) * config.layers
 
     if jnp.dtype(dtype) != jnp.int8:
-        return SlotCache(keys=zeros(shape, dtype), values=zeros(shape, dtype))
-    scales = [zeros(shape[:3], jnp.float32) for _ in range(2)]
-    return SlotCache(zeros(shape, dtype), zeros(shape, dtype), *scales)
+        return SlotCache(keys=arrays(shape, dtype), values=arrays(shape, dtype))
+    scales = [arrays(shape[:3], jnp.float32) for _ in range(2)]
+    return SlotCache(arrays(shape, dtype), arrays(shape, dtype), *scales)
+
+
+def empty_cache(
+    config: ModelConfig, slots: int, length: int, dtype: Any, *, stacked: bool = False
+) -> SlotCache:
+    """A cache of zeros, see `cache_shape`."""
+
+    def zeros(shape: jax.ShapeDtypeStruct) -> jax.Array:
+        # Zeros of numpy's are pages that the system has yet to give; making them on the device would compile a program.
+        array: jax.Array = jax.device_put(np.zeros(shape.shape, shape.dtype), may_alias=False)
+        return array
+
+    cache: SlotCache = jax.tree_util.tree_map(
+        zeros, cache_shape(config, slots, length, dtype, stacked=stacked)
+    )
+    return cache
 
 
 def cache_bytes(config: ModelConfig, slots: int, length: int, dtype: Any) -> int:
@@ -90,36 +119,44 @@ def _write(cache: jax.Array, updates: jax.Array, positions: jax.Array) -> jax.Ar
 def read_page(cache: SlotCache, slot: jax.Array, start: jax.Array, *, tokens: int) -> tuple[jax.Array, ...]:
     """Copy `tokens` positions of one slot: keys and values [2, layers, kv_heads, tokens, head_dim], then their scales."""
     pairs = [(cache.keys, cache.values)] + [(cache.key_scales, cache.value_scales)] * bool(cache.key_scales)
+    zero, layers = jnp.int32(0), int(cache.stacked)
 
     def read(array: jax.Array) -> jax.Array:
-        zero = jnp.int32(0)
-        sizes = (1, array.shape[1], tokens, *array.shape[3:])
-        return lax.dynamic_slice(array, (slot, zero, start, zero)[: array.ndim], sizes)[0]
+        _, heads, _, *rest = array.shape[layers:]
+        at = (*[zero] * layers, slot, zero, start, zero)[: array.ndim]
+        part = lax.dynamic_slice(array, at, (*array.shape[:layers], 1, heads, tokens, *rest))
+        return jnp.squeeze(part, layers)
 
-    return tuple(
-        jnp.stack([jnp.stack([read(array) for array in arrays]) for arrays in pair]) for pair in pairs
-    )
+    def joined(arrays: tuple[jax.Array, ...]) -> jax.Array:
+        return read(arrays[0]) if cache.stacked else jnp.stack([read(array) for array in arrays])
+
+    return tuple(jnp.stack([joined(arrays) for arrays in pair]) for pair in pairs)
 
 
 def write_page(cache: SlotCache, page: tuple[jax.Array, ...], slot: jax.Array, start: jax.Array) -> SlotCache:
     """Put what `read_page` copied into a slot, from `start` on."""
-    zero = jnp.int32(0)
+    zero, layers = jnp.int32(0), int(cache.stacked)
     parts = [part[which] for part in page for which in range(2)]
 
     def write(array: jax.Array, part: jax.Array) -> jax.Array:
-        return lax.dynamic_update_slice(array, part[None], (slot, zero, start, zero)[: array.ndim])
+        at = (*[zero] * layers, slot, zero, start, zero)[: array.ndim]
+        return lax.dynamic_update_slice(array, jnp.expand_dims(part, layers), at)
 
     return SlotCache(
         *(
-            tuple(write(array, part[layer]) for layer, array in enumerate(arrays))
+            (write(arrays[0], part),)
+            if cache.stacked
+            else tuple(write(array, part[layer]) for layer, array in enumerate(arrays))
             for arrays, part in zip((group for group in cache.groups() if group), parts, strict=True)
         )
     )
 
 
-def resize(array: jax.Array, length: int) -> jax.Array:
-    """The cache array, or its scales, with room for `length` positions; what lies beyond is dropped."""
-    if length <= array.shape[2]:
-        return array[:, :, :length]
-    padding = [(0, 0), (0, 0), (0, length - array.shape[2]), (0, 0)]
-    return jnp.pad(array, padding[: array.ndim])
+def resize(array: jax.Array, length: int, *, axis: int) -> jax.Array:
+    """A cache array, or its scales, with room for `length` positions along `axis`; what lies beyond is dropped."""
+    there = array.shape[axis]
+    if length <= there:
+        return lax.slice_in_dim(array, 0, length, axis=axis)
+    padding = [(0, 0)] * array.ndim
+    padding[axis] = (0, length - there)
+    return jnp.pad(array, padding)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 PANEL = 32  # kPanel of kernels.h
 GROUP = 32  # kGroup of kernels.h
@@ -90,11 +91,23 @@ def processors(cgroup: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
     return min(count, limit)
 
 
-def linear(rows: jax.Array, panels: jax.Array, scales: jax.Array | None, outputs: int) -> jax.Array:
-    """`rows` [rows, inputs], f32, times a weight in panels (models/layout.py): [rows, outputs], f32."""
+def linear(
+    rows: jax.Array,
+    panels: jax.Array,
+    scales: jax.Array | None,
+    outputs: int,
+    *,
+    layer: jax.Array | int,
+    layers: int,
+) -> jax.Array:
+    """`rows` [rows, inputs], f32, times a weight in panels (models/layout.py): [rows, outputs], f32.
+
+    `panels` and `scales` hold the weights of `layers` layers, of which the program takes one by its number `layer` as it
+    runs: so it holds one layer's code for all of them, and no weight is copied to be chosen.
+    """
     scales = jnp.zeros((0,), jnp.float32) if scales is None else scales
     call = jax.ffi.ffi_call(_TARGETS[0], jax.ShapeDtypeStruct((rows.shape[0], outputs), jnp.float32))
-    result: jax.Array = call(rows, panels, scales)
+    result: jax.Array = call(rows, jnp.asarray(layer, jnp.int32), panels, scales, layers=np.int64(layers))
     return result
 
 
@@ -105,21 +118,23 @@ def attention(
     slots: jax.Array,
     positions: jax.Array,
     caches: tuple[jax.Array, ...],
+    layer: jax.Array | int = 0,
 ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-    """Write rows into their slots, then attend causally to all that these hold up to each row.
+    """Write rows into their slots of one layer, then attend causally to all that these hold up to each row.
 
     Args:
         query: [sequences, rows, heads, head_dim]; `key` and `value` [sequences, rows, kv_heads, head_dim]; all f32.
         slots: [sequences], which slot each sequence has; `positions` [sequences], of its first row.
-        caches: keys and values [slots, kv_heads, length, head_dim], f32, bf16 or int8; for int8 then their scales
-            [slots, kv_heads, length]. Updated in place.
+        caches: keys and values [layers, slots, kv_heads, length, head_dim], f32, bf16 or int8; for int8 then their scales
+            [layers, slots, kv_heads, length]. Updated in place.
+        layer: which; known when the program runs.
 
     Returns:
         [sequences, rows, heads, head_dim] in f32, and the caches.
     """
     shapes = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in (query, *caches)]
     name = _TARGETS[1] if len(caches) == 2 else _TARGETS[2]
-    aliases = {5 + at: 1 + at for at in range(len(caches))}
+    aliases = {6 + at: 1 + at for at in range(len(caches))}
     call = jax.ffi.ffi_call(name, shapes, input_output_aliases=aliases)
-    mixed, *updated = call(query, key, value, slots, positions, *caches)
+    mixed, *updated = call(query, key, value, slots, positions, jnp.asarray(layer, jnp.int32), *caches)
     return mixed, tuple(updated)

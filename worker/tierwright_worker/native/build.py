@@ -44,6 +44,7 @@ def build(folder: Path) -> Path:
         ]
         parts += [
             ("pool", "pool.cpp", ()),
+            ("pack", "pack.cpp", ()),
             ("ffi", "ffi.cpp", ("-isystem", jax.ffi.include_dir(), f'-DTW_SOURCE="{source_digest()}"')),
         ]
         objects = []

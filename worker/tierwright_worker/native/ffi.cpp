@@ -1,4 +1,5 @@
 // The kernels as XLA sees them: one handler each for products and for attention, and how many threads they use.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@ using Matrix = ffi::Buffer<ffi::F32, 2>;
 using Heads = ffi::Buffer<ffi::F32, 4>;
 using Indices = ffi::Buffer<ffi::S32, 1>;
 using Scales = ffi::Buffer<ffi::F32>;
+using Index = ffi::BufferR0<ffi::S32>;
 
 namespace tierwright {
 namespace {
@@ -37,28 +39,30 @@ bool kind_of(ffi::DataType type, Kind* kind) {
   return false;
 }
 
-// x [rows, inputs], panels, scales (empty but for int8) -> y [rows, outputs].
-ffi::Error linear(Matrix x, ffi::AnyBuffer panels, Scales scales,
-                  ffi::Result<Matrix> y) {
+// x [rows, inputs], which layer; all layers' panels and, for int8, scales, else empty -> y [rows, outputs].
+ffi::Error linear(Matrix x, Index layer, ffi::AnyBuffer panels, Scales scales, ffi::Result<Matrix> y, int64_t layers) {
   Linear job{};
   if (!kind_of(panels.element_type(), &job.kind)) return bad("linear: weights must be f32, bf16 or s8");
   job.x = x.typed_data();
   job.y = y->typed_data();
-  job.panels = panels.untyped_data();
   job.rows = x.dimensions()[0];
   job.inputs = x.dimensions()[1];
   job.outputs = y->dimensions()[1];
   const int64_t count = (job.outputs + kPanel - 1) / kPanel, groups = (job.inputs + kGroup - 1) / kGroup;
   const bool whole = job.kind == Kind::kInt8;
+  const int64_t own = count * kPanel * (whole ? groups * kGroup : job.inputs), own_scales = count * groups * kPanel;
   if (y->dimensions()[0] != job.rows) return bad("linear: x and y have different rows");
-  if (static_cast<int64_t>(panels.element_count()) != count * kPanel * (whole ? groups * kGroup : job.inputs))
-    return bad("linear: the panels do not fit the inputs and outputs");
+  if (layers < 1 || static_cast<int64_t>(panels.element_count()) != layers * own)
+    return bad("linear: the panels do not fit the layers, inputs and outputs");
+  // A number out of range is clamped, as XLA clamps it.
+  const int64_t at = std::clamp<int64_t>(*layer.typed_data(), 0, layers - 1);
+  job.panels = static_cast<const char*>(panels.untyped_data()) + panels.size_bytes() / layers * at;
   std::vector<int16_t> quantised;
   std::vector<float> row_scales;
   if (whole) {
-    if (static_cast<int64_t>(scales.element_count()) != count * groups * kPanel)
+    if (static_cast<int64_t>(scales.element_count()) != layers * own_scales)
       return bad("linear: the scales do not fit the panels");
-    job.scales = scales.typed_data();
+    job.scales = scales.typed_data() + at * own_scales;
     quantised.resize(job.rows * groups * kGroup);
     row_scales.resize(job.rows * groups);
     for (int64_t row = 0; row < job.rows; ++row)
@@ -72,42 +76,47 @@ ffi::Error linear(Matrix x, ffi::AnyBuffer panels, Scales scales,
   return ffi::Error::Success();
 }
 
-// The caches are results as well as arguments, in the same memory.
-ffi::Error attend(Heads query, Heads key, Heads value, Indices slots, Indices positions, ffi::AnyBuffer keys,
-                  ffi::AnyBuffer values, float* key_scales, float* value_scales, int64_t scale_count,
+// Caches hold all layers, [layers][slots][kv_heads][length]..., of which one is used. They are results as well as arguments,
+// in the same memory.
+ffi::Error attend(Heads query, Heads key, Heads value, Indices slots, Indices positions, Index layer,
+                  ffi::AnyBuffer keys, ffi::AnyBuffer values, float* key_scales, float* value_scales, int64_t scale_count,
                   ffi::Result<Heads> out, ffi::Result<ffi::AnyBuffer> new_keys, ffi::Result<ffi::AnyBuffer> new_values) {
   Attention job{};
   if (!kind_of(keys.element_type(), &job.kind)) return bad("attention: keys must be f32, bf16 or s8");
   if (keys.untyped_data() != new_keys->untyped_data() || values.untyped_data() != new_values->untyped_data())
     return bad("attention: the caches are not updated in place");
   const auto from = query.dimensions(), cache = keys.dimensions();
-  if (cache.size() != 4 || values.element_count() != keys.element_count() || values.element_type() != keys.element_type())
+  if (cache.size() != 5 || cache[0] < 1 || values.element_count() != keys.element_count() || values.element_type() != keys.element_type())
     return bad("attention: keys and values differ");
   job.query = query.typed_data();
   job.key = key.typed_data();
   job.value = value.typed_data();
   job.out = out->typed_data();
-  job.keys = keys.untyped_data();
-  job.values = values.untyped_data();
+  // A number out of range is clamped, as XLA clamps it.
+  const int64_t at = std::clamp<int64_t>(*layer.typed_data(), 0, cache[0] - 1);
+  job.keys = static_cast<char*>(keys.untyped_data()) + keys.size_bytes() / cache[0] * at;
+  job.values = static_cast<char*>(values.untyped_data()) + values.size_bytes() / cache[0] * at;
   job.slots = slots.typed_data();
   job.positions = positions.typed_data();
   job.sequences = from[0];
   job.rows = from[1];
   job.heads = from[2];
   job.head_dim = from[3];
-  job.slot_count = cache[0];
-  job.kv_heads = cache[1];
-  job.length = cache[2];
-  if (cache[3] != job.head_dim || job.kv_heads == 0 || job.heads % job.kv_heads != 0 || job.rows > job.length ||
+  job.slot_count = cache[1];
+  job.kv_heads = cache[2];
+  job.length = cache[3];
+  if (cache[4] != job.head_dim || job.kv_heads == 0 || job.heads % job.kv_heads != 0 || job.rows > job.length ||
       job.length % kBlock != 0)
     return bad("attention: query and caches do not fit each other");
   const int64_t rows = job.sequences * job.rows * job.kv_heads * job.head_dim;
   if (static_cast<int64_t>(key.element_count()) != rows || static_cast<int64_t>(value.element_count()) != rows)
     return bad("attention: keys or values of the rows do not fit");
-  if (job.kind == Kind::kInt8 && scale_count != job.slot_count * job.kv_heads * job.length)
+  if (job.kind == Kind::kInt8 && scale_count != cache[0] * job.slot_count * job.kv_heads * job.length)
     return bad("attention: the scales do not fit the caches");
-  job.key_scales = key_scales;
-  job.value_scales = value_scales;
+  if (job.kind == Kind::kInt8) {
+    job.key_scales = key_scales + scale_count / cache[0] * at;
+    job.value_scales = value_scales + scale_count / cache[0] * at;
+  }
   g_kernels->write(job);
   Pool::instance().run(
       attention_items(job),
@@ -115,15 +124,15 @@ ffi::Error attend(Heads query, Heads key, Heads value, Indices slots, Indices po
   return ffi::Error::Success();
 }
 
-ffi::Error attention(Heads query, Heads key, Heads value, Indices slots, Indices positions, ffi::AnyBuffer keys,
-                     ffi::AnyBuffer values, ffi::Result<Heads> out, ffi::Result<ffi::AnyBuffer> new_keys,
+ffi::Error attention(Heads query, Heads key, Heads value, Indices slots, Indices positions, Index layer,
+                     ffi::AnyBuffer keys, ffi::AnyBuffer values, ffi::Result<Heads> out, ffi::Result<ffi::AnyBuffer> new_keys,
                      ffi::Result<ffi::AnyBuffer> new_values) {
   if (keys.element_type() == ffi::S8) return bad("attention: int8 keys need scales");
-  return attend(query, key, value, slots, positions, keys, values, nullptr, nullptr, 0, out, new_keys, new_values);
+  return attend(query, key, value, slots, positions, layer, keys, values, nullptr, nullptr, 0, out, new_keys, new_values);
 }
 
-ffi::Error attention_int8(Heads query, Heads key, Heads value, Indices slots, Indices positions, ffi::AnyBuffer keys,
-                          ffi::AnyBuffer values, Scales key_scales, Scales value_scales, ffi::Result<Heads> out,
+ffi::Error attention_int8(Heads query, Heads key, Heads value, Indices slots, Indices positions, Index layer,
+                          ffi::AnyBuffer keys, ffi::AnyBuffer values, Scales key_scales, Scales value_scales, ffi::Result<Heads> out,
                           ffi::Result<ffi::AnyBuffer> new_keys, ffi::Result<ffi::AnyBuffer> new_values,
                           ffi::Result<Scales> new_key_scales, ffi::Result<Scales> new_value_scales) {
   if (keys.element_type() != ffi::S8) return bad("attention: only int8 keys have scales");
@@ -131,7 +140,7 @@ ffi::Error attention_int8(Heads query, Heads key, Heads value, Indices slots, In
       value_scales.typed_data() != new_value_scales->typed_data() ||
       key_scales.element_count() != value_scales.element_count())
     return bad("attention: the scales are not updated in place");
-  return attend(query, key, value, slots, positions, keys, values, key_scales.typed_data(), value_scales.typed_data(),
+  return attend(query, key, value, slots, positions, layer, keys, values, key_scales.typed_data(), value_scales.typed_data(),
                 static_cast<int64_t>(key_scales.element_count()), out, new_keys, new_values);
 }
 
@@ -141,9 +150,11 @@ ffi::Error attention_int8(Heads query, Heads key, Heads value, Indices slots, In
 XLA_FFI_DEFINE_HANDLER_SYMBOL(tierwright_linear, tierwright::linear,
                               ffi::Ffi::Bind()
                                   .Arg<Matrix>()
+                                  .Arg<Index>()
                                   .Arg<ffi::AnyBuffer>()
                                   .Arg<Scales>()
-                                  .Ret<Matrix>());
+                                  .Ret<Matrix>()
+                                  .Attr<int64_t>("layers"));
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(tierwright_attention, tierwright::attention,
                               ffi::Ffi::Bind()
@@ -152,6 +163,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(tierwright_attention, tierwright::attention,
                                   .Arg<Heads>()
                                   .Arg<Indices>()
                                   .Arg<Indices>()
+                                  .Arg<Index>()
                                   .Arg<ffi::AnyBuffer>()
                                   .Arg<ffi::AnyBuffer>()
                                   .Ret<Heads>()
@@ -165,6 +177,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(tierwright_attention_int8, tierwright::attention_i
                                   .Arg<Heads>()
                                   .Arg<Indices>()
                                   .Arg<Indices>()
+                                  .Arg<Index>()
                                   .Arg<ffi::AnyBuffer>()
                                   .Arg<ffi::AnyBuffer>()
                                   .Arg<Scales>()
