@@ -14,7 +14,7 @@ from tests.support.waiting import eventually
 from tierwright.api.tier import InferenceTier
 from tierwright.control.kinds import INFERENCE_TIER
 from tierwright.control.node_reader import NodeReader
-from tierwright.control.node_room import devices_on_nodes
+from tierwright.control.node_room import NodeRoom
 from tierwright.control.pools import Pools
 from tierwright.desired.labels import TIER_LABEL
 from tierwright.desired.names import label_value
@@ -73,7 +73,7 @@ async def test_the_right_to_list_nodes_comes_with_pools_of_a_fixed_size_alone(
         assert len(nodes) == count
         manifest = tier("reads", scaling={"mode": "Manual"})
         manifest["metadata"]["namespace"] = "default"
-        found = devices_on_nodes(InferenceTier.model_validate(manifest), nodes)
+        found = NodeRoom(nodes, []).devices(InferenceTier.model_validate(manifest))
         assert found[FAST.node_name(1)] == FAST.devices["nvidia.com/gpu"]
         assert set(nodes[0].labels) >= {"kubernetes.io/hostname"}
     finally:

@@ -4,7 +4,7 @@ Only tiers' pods are known, so what foreign pods take of a node is not: the resu
 wait for a node correct it. It is meant for pools of a fixed size: a pool that grows on demand looks full until a pod waits.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
 from tierwright.api.tier import InferenceTier
@@ -15,43 +15,61 @@ from tierwright.kube.resources import Object
 from tierwright.observe.nodes import NodeView, Taint, quantities, requests_of
 
 
-def replicas_on_nodes(
-    tier: InferenceTier, nodes: Iterable[NodeView], pods_of_others: Iterable[Object]
-) -> int | None:
-    """The most replicas of the tier that its pool's nodes hold at once, beside the pods of other tiers.
+class NodeRoom:
+    """All nodes and what tiers' pods take of them, at one moment; each question costs as much as the tier's own pool is large."""
 
-    None where the tier cannot be placed at all, or asks for nothing that could run out.
-    """
+    def __init__(self, nodes: Sequence[NodeView], pods: Iterable[Object]) -> None:
+        """`pods` are those of all tiers."""
+        self._nodes = nodes
+        self._taken = _taken(pods)
+        self._admitted: dict[str, tuple[NodeView, ...]] = {}
+
+    def replicas(self, tier: InferenceTier, own: Iterable[Object]) -> int | None:
+        """The most replicas of the tier that its pool's nodes hold at once, beside the pods of other tiers; `own` are its pods.
+
+        None where the tier cannot be placed at all, or asks for nothing that could run out.
+        """
+        where = _placement(tier)
+        if where is None:
+            return None
+        host = tier.spec.hardware.resources
+        needs = {
+            **quantities({"cpu": host.cpu, "memory": host.memory}),
+            **{name: Decimal(count) for name, count in where.devices.items()},
+        }
+        needs = {name: amount for name, amount in needs.items() if amount > 0}
+        if not needs:
+            return None
+        gives = _taken(own)
+        return sum(
+            _fits(needs, node.allocatable, self._taken.get(node.name, {}), gives.get(node.name, {}))
+            for node in self._of(where)
+        )
+
+    def devices(self, tier: InferenceTier) -> dict[str, int]:
+        """Node → devices of the tier's kind, for the nodes of its pool; empty where it cannot be placed or takes none."""
+        where = _placement(tier)
+        if where is None:
+            return {}
+        return {
+            node.name: int(node.allocatable.get(device, 0))
+            for node in self._of(where)
+            for device in where.devices
+        }
+
+    def _of(self, where: Placement) -> tuple[NodeView, ...]:
+        """The nodes that admit such pods; tiers of one pool share the answer."""
+        same = repr((sorted(where.node_selector.items()), where.node_expressions, where.tolerations))
+        if same not in self._admitted:
+            self._admitted[same] = tuple(node for node in self._nodes if admits(node, where))
+        return self._admitted[same]
+
+
+def _placement(tier: InferenceTier) -> Placement | None:
     try:
-        where = placement(tier.spec)
+        return placement(tier.spec)
     except RefusedError:
         return None
-    host = tier.spec.hardware.resources
-    needs = {
-        **quantities({"cpu": host.cpu, "memory": host.memory}),
-        **{name: Decimal(count) for name, count in where.devices.items()},
-    }
-    needs = {name: amount for name, amount in needs.items() if amount > 0}
-    if not needs:
-        return None
-    taken = _taken(pods_of_others)
-    return sum(
-        _fits(needs, node.allocatable, taken.get(node.name, {})) for node in nodes if admits(node, where)
-    )
-
-
-def devices_on_nodes(tier: InferenceTier, nodes: Iterable[NodeView]) -> dict[str, int]:
-    """Node → devices of the tier's kind, for the nodes of its pool; empty where it cannot be placed or takes none."""
-    try:
-        where = placement(tier.spec)
-    except RefusedError:
-        return {}
-    return {
-        node.name: int(node.allocatable.get(device, 0))
-        for node in nodes
-        if admits(node, where)
-        for device in where.devices
-    }
 
 
 def admits(node: NodeView, where: Placement) -> bool:
@@ -66,15 +84,17 @@ def admits(node: NodeView, where: Placement) -> bool:
 
 
 def _fits(
-    needs: Mapping[str, Decimal], allocatable: Mapping[str, Decimal], taken: Mapping[str, Decimal]
+    needs: Mapping[str, Decimal],
+    allocatable: Mapping[str, Decimal],
+    taken: Mapping[str, Decimal],
+    own: Mapping[str, Decimal],
 ) -> int:
-    return max(
-        0,
-        min(
-            int((allocatable.get(name, Decimal(0)) - taken.get(name, Decimal(0))) // amount)
-            for name, amount in needs.items()
-        ),
+    none = Decimal(0)
+    free = (
+        (allocatable.get(name, none) - taken.get(name, none) + own.get(name, none)) // amount
+        for name, amount in needs.items()
     )
+    return max(0, min(int(each) for each in free))
 
 
 def _taken(pods: Iterable[Object]) -> dict[str, dict[str, Decimal]]:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from tierwright.api.tier import InferenceTier
-from tierwright.control.node_room import devices_on_nodes, replicas_on_nodes
+from tierwright.control.node_room import NodeRoom
 from tierwright.control.pool_budget import NO_LIMIT, Pool, Seen, Share, Sharer, pool_of, sharer_of, shares
 from tierwright.control.pool_room import Replicas, counted, placeable
 from tierwright.observe.nodes import NodeView
@@ -14,7 +14,7 @@ from tierwright.observe.pods import PodView, pod_view
 from tierwright.observe.store import Store, TierKey
 
 _AGAIN: Final = timedelta(seconds=2)
-"""How long the shares of a pool hold, so that its many tiers cost one computation."""
+"""How long an answer for a whole pool holds, so that its many tiers cost one computation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,7 @@ class Pools:
         self._members: dict[Pool, set[TierKey]] = {}
         self._seen: dict[Pool, Seen] = {}
         self._answers: dict[Pool, tuple[datetime, dict[TierKey, Share]]] = {}
+        self._on_nodes: tuple[datetime, NodeRoom] | None = None
         self.nodes: Sequence[NodeView] | None = None
         """All nodes, where they may be read; whoever reads them puts them here."""
 
@@ -76,7 +77,9 @@ class Pools:
         """The room and the share of one tier at `now`, an aware time."""
         replicas = counted(self._pods(key), now)
         share = self._share(key, now)
-        limits = [placeable(replicas, self._on_nodes(key, tier)), share.placeable]
+        nodes = self._node_room(now)
+        on_nodes = nodes.replicas(tier, self._store.pods_of(*key)) if nodes is not None else None
+        limits = [placeable(replicas, on_nodes), share.placeable]
         known = [each for each in limits if each is not None]
         # The first replica is asked for however full the pool is: what wakes a tier would be lost else.
         return Room(replicas, max(1, min(known)) if known else None, share.ceiling, share.taken_on)
@@ -86,14 +89,15 @@ class Pools:
         if noted is None or noted.pool is None or len(self._members[noted.pool]) < 2:
             return NO_LIMIT
         answered, answer = self._answers.get(noted.pool, (None, {}))
-        if answered is None or key not in answer or not timedelta() <= now - answered < _AGAIN:
+        if key not in answer or not _holds(answered, now):
             answer = self._divided(noted.pool, noted.tier, now)
             self._answers[noted.pool] = (now, answer)
         return answer[key]
 
     def _divided(self, pool: Pool, any_tier: InferenceTier, now: datetime) -> dict[TierKey, Share]:
         sharers = [self._sharer(key, now) for key in sorted(self._members[pool])]
-        on_nodes = devices_on_nodes(any_tier, self.nodes) if self.nodes is not None else None
+        nodes = self._node_room(now)
+        on_nodes = nodes.devices(any_tier) if nodes is not None else None
         answer, self._seen[pool] = shares(
             [each for each in sharers if each is not None], self._seen.get(pool, Seen()), on_nodes
         )
@@ -121,11 +125,13 @@ class Pools:
     def _pods(self, key: TierKey) -> Iterable[PodView]:
         return [pod_view(pod) for pod in self._store.pods_of(*key)]
 
-    def _on_nodes(self, key: TierKey, tier: InferenceTier) -> int | None:
+    def _node_room(self, now: datetime) -> NodeRoom | None:
         if self.nodes is None:
             return None
-        others = (pod for other in self._noted if other != key for pod in self._store.pods_of(*other))
-        return replicas_on_nodes(tier, self.nodes, others)
+        if self._on_nodes is None or not _holds(self._on_nodes[0], now):
+            pods = (pod for key in self._noted for pod in self._store.pods_of(*key))
+            self._on_nodes = (now, NodeRoom(self.nodes, pods))
+        return self._on_nodes[1]
 
     def _leave(self, key: TierKey, pool: Pool) -> None:
         self._members[pool].discard(key)
@@ -133,3 +139,8 @@ class Pools:
             del self._members[pool]
             self._seen.pop(pool, None)
             self._answers.pop(pool, None)
+
+
+def _holds(answered: datetime | None, now: datetime) -> bool:
+    """Whether an answer of then is good enough for now."""
+    return answered is not None and timedelta() <= now - answered < _AGAIN

@@ -6,7 +6,8 @@ import pytest
 
 from tests.unit.control import pods
 from tests.unit.control.pods import Object
-from tierwright.control.node_room import devices_on_nodes, replicas_on_nodes
+from tierwright.api.tier import InferenceTier
+from tierwright.control.node_room import NodeRoom
 from tierwright.observe.nodes import NodeView, node_view
 
 GPU = "nvidia.com/gpu"
@@ -33,6 +34,16 @@ def tier(count: int = 2, *expressions: Object, cpu: str | None = None, **labels:
     return pods.tier(
         hardware={"accelerator": "nvidia", "count": count, "nodePool": pool, "resources": resources}
     )
+
+
+def replicas_on_nodes(of: InferenceTier, nodes: list[NodeView], others: list[Object]) -> int | None:
+    """Beside pods of other tiers; the tier's own take what they have already."""
+    own = [takes("a", 1)]
+    return NodeRoom(nodes, [*others, *own]).replicas(of, own)
+
+
+def devices_on_nodes(of: InferenceTier, nodes: list[NodeView]) -> dict[str, int]:
+    return NodeRoom(nodes, []).devices(of)
 
 
 def takes(node_name: str, gpus: int, phase: str = "Running") -> Object:
