@@ -32,7 +32,7 @@ test-integration: .venv/.stamp  ## the part of the tests that needs a control pl
 test-e2e: .venv/.stamp  ## the part of the tests that needs real nodes
 	@$(RUN) bash dev/test.sh e2e
 
-bench-worker:  ## the JAX worker against itself, vLLM and llama.cpp, about 25 minutes; ARGS="--only own --passes 1", ARGS=--help
+bench-worker:  ## the JAX worker against itself, vLLM and llama.cpp, about 21 minutes; ARGS="--only own --passes 1", ARGS=--help
 	@[ -e .venv-worker/.stamp ] || bash dev/worker_venv.sh
 	@bash dev/worker_venv.sh command
 	@PYTHONPATH=worker:. .venv-worker/bin/python -m bench.worker $(ARGS)

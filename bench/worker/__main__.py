@@ -22,7 +22,7 @@ from bench.worker.servers import ServerError
 from bench.worker.setup import Setup, UnavailableError, own_environment
 
 # Measured on two cores without neighbours; the first run installs and compiles on top.
-_MINUTES = {"machine": 0.2, "steps": 1, "process": 1, "gears": 14, "vllm": 5, "llamacpp": 2}
+_MINUTES = {"machine": 0.2, "steps": 1, "process": 1, "gears": 12, "vllm": 5, "llamacpp": 2}
 
 
 def main(arguments: list[str] | None = None) -> int:
