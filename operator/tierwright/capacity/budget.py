@@ -5,6 +5,7 @@ Traffic that a tier cannot take may fall back to another; what a tier is not gra
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +112,23 @@ def _filled(
     taken_on: dict[str, float],
 ) -> int:
     """Add replicas one by one up to the goals, to the shortest first; what is left of the devices."""
-    while True:
-        open_claims = [
-            claim for claim in equals if granted[claim.tier] < goals[claim.tier] and claim.devices <= left
-        ]
-        if not open_claims:
-            return left
-        shortest = min(
-            open_claims,
-            key=lambda claim: granted[claim.tier] / (_wanted(claim, taken_on) * max(claim.price, 1e-9)),
-        )
-        granted[shortest.tier] += 1
-        left -= shortest.devices
+
+    def shortness(claim: Claim) -> float:
+        return granted[claim.tier] / (_wanted(claim, taken_on) * max(claim.price, 1e-9))
+
+    waiting = [
+        (shortness(claim), place)
+        for place, claim in enumerate(equals)
+        if granted[claim.tier] < goals[claim.tier]
+    ]
+    heapify(waiting)
+    while waiting:
+        _, place = heappop(waiting)
+        claim = equals[place]
+        if claim.devices > left:
+            continue
+        granted[claim.tier] += 1
+        left -= claim.devices
+        if granted[claim.tier] < goals[claim.tier]:
+            heappush(waiting, (shortness(claim), place))
+    return left
