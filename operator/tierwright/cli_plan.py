@@ -4,7 +4,8 @@ import argparse
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -13,9 +14,9 @@ from tierwright.api.scalars import duration_seconds
 from tierwright.cli_documents import STDIN, emit, read
 from tierwright.cli_plan_json import document
 from tierwright.cli_plan_report import Found, table
-from tierwright.cli_plan_search import Effort, search
+from tierwright.cli_plan_search import Effort, SearchError, search
 from tierwright.cli_plan_tiers import Planned, begun, plan_tiers, read_step_times
-from tierwright.cli_plan_trace import Shares, read_trace
+from tierwright.cli_plan_trace import Shares, Trace, read_trace
 from tierwright.cli_progress import Progress
 from tierwright.planning.trace_rows import Columns
 
@@ -27,6 +28,38 @@ def run(arguments: argparse.Namespace) -> int:
     if wrong := _wrong_use(arguments):
         print("\n".join(f"tierwright plan: {words}" for words in wrong), file=sys.stderr)
         return 2
+    progress = Progress()
+    try:
+        with tempfile.TemporaryDirectory(prefix="tierwright-plan-") as folder:
+            plan = _plan(arguments, Path(folder), progress.tell)
+    except KeyboardInterrupt:
+        plan = _Plan(errors=["stopped"])
+    except SearchError as error:
+        plan = _Plan(errors=[str(error)])
+    progress.done()
+    for warning in plan.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    for wrong_one in plan.errors:
+        print(f"error: {wrong_one}", file=sys.stderr)
+    if plan.errors or plan.trace is None:
+        return 1
+    name = "stdin" if arguments.trace == STDIN else Path(arguments.trace).name
+    status = emit((document if arguments.json else table)(plan.trace, name, plan.found))
+    return status or (_plot(plan.found, arguments.plot) if arguments.plot else 0)
+
+
+@dataclass
+class _Plan:
+    """What came of it: something was found, or something is wrong."""
+
+    trace: Trace | None = None
+    found: Sequence[Found] = ()
+    errors: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def _plan(arguments: argparse.Namespace, folder: Path, tell: Callable[[str], None]) -> _Plan:
+    """Read everything, and search when nothing is wrong. Raises SearchError."""
     inputs, errors = read(arguments.filename)
     step_times, wrong_times = read_step_times(arguments.step_time, arguments.step_times)
     planned, wrong_tiers, warnings = plan_tiers(inputs, step_times, duration_seconds(arguments.warm_up))
@@ -36,38 +69,31 @@ def run(arguments: argparse.Namespace) -> int:
         weights, wrong_shares = _weights(planned, arguments.share, arguments.speed_column)
         errors += wrong_shares
         shares = Shares(weights, arguments.seed) if weights and not errors else None
-    progress = Progress()
-    with tempfile.TemporaryDirectory(prefix="tierwright-plan-") as folder:
-        # The trace is read even when a tier is wrong: all errors are told at once.
-        cases = [each.case for each in planned]
-        trace = read_trace(
-            arguments.trace,
-            _columns(arguments),
-            cases,
-            shares,
-            None if errors else Path(folder),
-            progress.tell,
-        )
-        errors += trace.errors
-        warnings += trace.warnings
-        if not errors:
-            planned = [
-                begun(each, part.demand, arguments.start)
-                for each, part in zip(planned, trace.parts, strict=True)
-            ]
-            cases = [each.case for each in planned]
-            tried = search(cases, trace.parts, _effort(arguments), progress.tell)
-            found = [Found(*each) for each in zip(planned, trace.parts, tried, strict=True)]
-    progress.done()
-    for warning in warnings:
-        print(f"warning: {warning}", file=sys.stderr)
-    for error in errors:
-        print(f"error: {error}", file=sys.stderr)
+    # The trace is read even when a tier is wrong: all errors are told at once.
+    trace = read_trace(
+        arguments.trace,
+        _columns(arguments),
+        [each.case for each in planned],
+        shares,
+        None if errors else folder,
+        tell,
+    )
+    errors += trace.errors
+    warnings += trace.warnings
+    for each, part in zip(planned, trace.parts, strict=False):
+        if not trace.errors and part.demand.last < each.case.score_from:
+            errors.append(
+                f"--warm-up {arguments.warm_up}: leaves no request of {each.case.name} to count; they end after "
+                f"{part.demand.last:.0f} s"
+            )
     if errors:
-        return 1
-    name = "stdin" if arguments.trace == STDIN else Path(arguments.trace).name
-    status = emit((document if arguments.json else table)(trace, name, found))
-    return status or (_plot(found, arguments.plot) if arguments.plot else 0)
+        return _Plan(errors=errors, warnings=warnings)
+    planned = [
+        begun(each, part.demand, arguments.start) for each, part in zip(planned, trace.parts, strict=True)
+    ]
+    tried = search([each.case for each in planned], trace.parts, _effort(arguments), tell)
+    found = [Found(*each) for each in zip(planned, trace.parts, tried, strict=True)]
+    return _Plan(trace, found, warnings=warnings)
 
 
 def _wrong_use(arguments: argparse.Namespace) -> list[str]:

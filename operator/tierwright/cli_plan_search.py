@@ -1,10 +1,13 @@
 """Replays settings, several at a time, until the search has nothing left to try; tells how far it is."""
 
 import multiprocessing
+import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing.sharedctypes import Synchronized
+from multiprocessing.synchronize import Event
 from typing import Final
 
 from tierwright.cli_plan_trace import Part, requests_of
@@ -14,8 +17,22 @@ from tierwright.planning.search import Tried, scaled_to_try, statics_to_try
 
 _TELL_EVERY: Final = 0.2
 _Job = tuple[int, Setting]
-_replayed: "Synchronized[int] | None" = None
-"""Requests that all processes have replayed together; set once in each of them."""
+_shared: "_Shared | None" = None
+"""Set once in each process of a pool."""
+
+
+class SearchError(Exception):
+    """The search could not be ended; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """What the processes of a pool have in common."""
+
+    replayed: "Synchronized[int]"
+    """Requests that all of them have replayed together."""
+    stop: Event
+    """Set when nobody waits for the figures any more."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +50,7 @@ class Effort:
 def search(
     cases: Sequence[Case], parts: Sequence[Part], effort: Effort, tell: Callable[[str], None]
 ) -> list[dict[Setting, Figures]]:
-    """What came of each setting that was tried, by case."""
+    """What came of each setting that was tried, by case. Raises SearchError."""
     tried: list[dict[Setting, Figures]] = [{} for _ in cases]
     runner = _Inline(cases, parts, tell) if effort.jobs == 1 else _Pool(cases, parts, effort.jobs, tell)
     with runner:
@@ -96,36 +113,47 @@ class _Pool:
         self._done = 0
         # Forked children of a process with threads may hang; a fresh one imports little.
         context = multiprocessing.get_context("spawn")
-        self._replayed: Synchronized[int] = context.Value("Q", 0)
-        self._pool = ProcessPoolExecutor(jobs, context, _remember, (self._replayed,))
+        self._shared = _Shared(context.Value("Q", 0), context.Event())
+        self._pool = ProcessPoolExecutor(jobs, context, _begin, (self._shared,))
 
     def __enter__(self) -> "_Pool":
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._shared.stop.set()
         self._pool.shutdown(cancel_futures=True)
 
     def replay(self, batch: Sequence[_Job]) -> list[Figures]:
         """The figures of each job."""
-        futures = [
-            self._pool.submit(_replay, self._cases[place], self._parts[place], setting)
-            for place, setting in batch
-        ]
+        # Ctrl-C reaches the whole group; what is ignored here stays so in a process that begins now, and this one decides.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            futures = [
+                self._pool.submit(_replay, self._cases[place], self._parts[place], setting)
+                for place, setting in batch
+            ]
+        finally:
+            signal.signal(signal.SIGINT, before)
         running = set(futures)
         while running:
             ended, running = wait(running, _TELL_EVERY, FIRST_COMPLETED)
             self._done += len(ended)
-            self._tell(_words(self._done, self._replayed.value))
-        return [future.result() for future in futures]
+            self._tell(_words(self._done, self._shared.replayed.value))
+        try:
+            return [future.result() for future in futures]
+        except BrokenProcessPool as error:
+            raise SearchError(
+                "a process that replayed was ended from outside, perhaps for want of memory; try --jobs 1"
+            ) from error
 
 
 def _words(done: int, requests: int) -> str:
     return f"replaying: {done} settings tried, {requests:,} requests replayed"
 
 
-def _remember(replayed: "Synchronized[int]") -> None:
-    global _replayed
-    _replayed = replayed
+def _begin(shared: _Shared) -> None:
+    global _shared
+    _shared = shared
 
 
 def _replay(case: Case, part: Part, setting: Setting) -> Figures:
@@ -133,6 +161,9 @@ def _replay(case: Case, part: Part, setting: Setting) -> Figures:
 
 
 def _count(requests: int) -> None:
-    if _replayed is not None:
-        with _replayed.get_lock():
-            _replayed.value += requests
+    if _shared is None:
+        return
+    if _shared.stop.is_set():
+        raise SearchError("stopped")
+    with _shared.replayed.get_lock():
+        _shared.replayed.value += requests

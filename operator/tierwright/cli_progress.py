@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Callable
 from typing import Final, TextIO
 
 _ON_TERMINAL: Final = 0.2
@@ -12,16 +13,17 @@ _WIDTH: Final = 100
 class Progress:
     """Nothing is told of work that ends soon."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._stream = stream or sys.stderr
         self._terminal = self._stream.isatty()
         self._every = _ON_TERMINAL if self._terminal else _ELSEWHERE
-        self._last = time.monotonic()
+        self._last = clock()
         self._shown = False
 
     def tell(self, words: str) -> None:
         """Say where the work is; cheap, may be called often."""
-        now = time.monotonic()
+        now = self._clock()
         if now - self._last < self._every:
             return
         self._last, self._shown = now, True

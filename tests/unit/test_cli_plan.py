@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.waiting import eventually
 from tierwright.cli import main
 from tierwright.cli_plan_plot import FORMATS
 
@@ -317,6 +319,68 @@ def test_a_trace_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]
     assert errors(capsys, "--trace", file.parent / "none.csv", "-f", file) == [
         f"error: {file.parent / 'none.csv'}: cannot be read: No such file or directory"
     ]
+
+
+def test_a_warm_up_that_leaves_nothing_to_count_is_refused(
+    capsys: pytest.CaptureFixture[str], trace: Path, file: Path
+) -> None:
+    (words,) = errors(capsys, "--trace", trace, "-f", file, "--warm-up", "1h")
+    assert "leaves no request of serving/llama-standard to count" in words
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_search_that_is_interrupted_ends_at_once_and_leaves_nothing(
+    file: Path, tmp_path: Path, jobs: int
+) -> None:
+    trace = tmp_path / "trace.csv"
+    lines = (f"{place / 50},1000,100\n" for place in range(200_000))
+    trace.write_text("arrival_s,input_tokens,output_tokens\n" + "".join(lines), encoding="utf-8")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    words = command("--trace", trace, "-f", file, "--static", "1-60", "--jobs", jobs)
+    with subprocess.Popen(
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**environment(), "TMPDIR": str(scratch)},
+        start_new_session=True,
+    ) as running:
+        eventually(
+            lambda: any(each.stat().st_size == 200_000 * 16 for each in scratch.glob("*/part-0")),
+            "the trace is read",
+        )
+        os.killpg(running.pid, signal.SIGINT)
+        out, said = running.communicate(timeout=60)
+    assert (running.returncode, out) == (1, "")
+    assert said.splitlines()[-1] == "error: stopped"
+    assert "Traceback" not in said
+    assert list(scratch.iterdir()) == []
+
+
+def test_a_process_that_is_killed_ends_the_search_with_a_reason(file: Path, trace: Path) -> None:
+    program = (
+        "import os, signal, sys\n"
+        "from tierwright import cli_plan_search\n"
+        "from tierwright.cli import main\n"
+        "if __name__ == '__main__':\n"
+        "    sys.exit(main())\n"
+        "else:\n"
+        "    cli_plan_search.simulate = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    script = trace.parent / "script.py"
+    script.write_text(program, encoding="utf-8")
+    words = ["plan", "--trace", str(trace), "-f", str(file), "--jobs", "2"]
+    done = subprocess.run(
+        [sys.executable, str(script), *words],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].endswith("try --jobs 1")
 
 
 @pytest.mark.parametrize(
