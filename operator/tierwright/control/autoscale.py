@@ -5,30 +5,24 @@ when that view changes. One tier's trouble, a bug included, costs that tier a ti
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-from tierwright.api.parse import parse_tier
-from tierwright.api.tier import InferenceTier
-from tierwright.capacity.starts import Starts
-from tierwright.capacity.state import TierState
 from tierwright.control.autoscale_report import tick_of
+from tierwright.control.autoscale_start import first_memory
 from tierwright.control.autoscale_state import States, is_due
+from tierwright.control.autoscale_subjects import Subject, TierFinder
 from tierwright.control.autoscale_tier import Look, Memory, conclude, decide
-from tierwright.control.live_objects import stored_workload
-from tierwright.control.observation import LivePod, live_pods
 from tierwright.control.pools import Pools
-from tierwright.control.shown import Shown, remembered
-from tierwright.control.status_writer import stored_status
-from tierwright.control.tier_settings import LoopTiming, has_objectives, latency_objectives
+from tierwright.control.tier_settings import LoopTiming
 from tierwright.engines.engine import HTTP_PORT
 from tierwright.kube.errors import KubeError
-from tierwright.kube.resources import Object
 from tierwright.observe.scrape import Scraped, Target
 from tierwright.observe.snapshot import ScalingView
 from tierwright.observe.store import Store, TierKey
@@ -39,19 +33,6 @@ log = logging.getLogger(__name__)
 LOADS_AT_ONCE: Final = 16
 _LASTS: Final = 30.0
 """Seconds for which a decision is acted on, where three ticks are less."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Subject:
-    """A tier that is looked at in this tick."""
-
-    key: TierKey
-    tier: InferenceTier
-    uid: str
-    wanted: int
-    pods: tuple[LivePod, ...]
-    measured: bool
-    """Whether it has objectives; the others only count for what they take of a pool."""
 
 
 class PageReader(Protocol):
@@ -90,8 +71,10 @@ class Autoscaler:
         self._timing = timing or LoopTiming()
         self._clock = clock
         self._memories: dict[TierKey, Memory] = {}
-        self._parsed: dict[TierKey, tuple[tuple[Any, ...], InferenceTier | None]] = {}
+        self._finder = TierFinder(store)
         self._last = 0.0
+        self._ticked: float | None = None
+        """When the last tick ended, on a clock that nobody sets."""
 
     def view(self, key: TierKey, uid: str) -> ScalingView | None:
         """What is said of the tier; None before it was looked at, and of another tier of that name.
@@ -109,7 +92,9 @@ class Autoscaler:
         memory = self._memories.get(key)
         if memory is None:
             return {}
-        names = {str(pod["metadata"].get("uid")): str(pod["metadata"]["name"]) for pod in self._pods(key)}
+        names = {
+            str(pod["metadata"].get("uid")): str(pod["metadata"]["name"]) for pod in self._store.pods_of(*key)
+        }
         return {
             names[uid]: scraped.page.running + scraped.page.waiting
             for uid, scraped in memory.pages.items()
@@ -119,8 +104,13 @@ class Autoscaler:
             and scraped.page.waiting is not None
         }
 
+    def overdue(self) -> float:
+        """Seconds since the last tick ended, beyond the interval; at most 0 when all is well, and before the first one."""
+        return 0.0 if self._ticked is None else time.monotonic() - self._ticked - self._timing.tick
+
     async def run(self) -> None:
         """Tick until cancelled."""
+        self._ticked = time.monotonic()
         async with self._make_scraper() as source, asyncio.TaskGroup() as group:
             group.create_task(self._tick_for_ever(source), name="autoscaler ticks")
             group.create_task(self._write_for_ever(), name="autoscaler states")
@@ -152,17 +142,17 @@ class Autoscaler:
     async def write_due(self) -> None:
         """Write the states that are due, one after the other."""
         for key in list(self._memories):
-            memory, parsed = self._memories.get(key), self._parsed.get(key)
-            if memory is None or parsed is None or parsed[1] is None or parsed[1].metadata.uid != memory.uid:
+            memory = self._memories.get(key)
+            tier = self._finder.tier(key, memory.uid) if memory is not None else None
+            if memory is None or tier is None:
                 continue
             now = self._clock()
             if not is_due(memory, now, self._timing.between_writes):
                 continue
-            await self._states.save(parsed[1], memory, now)
+            await self._states.save(tier, memory, now)
             kept = self._memories.get(key)
-            if (
-                kept is not None and kept.uid == memory.uid
-            ):  # whether or not it was written: not again at once
+            # Whether or not it was written: not again at once.
+            if kept is not None and kept.uid == memory.uid:
                 self._memories[key] = replace(kept, written_at=now, heard_kept=memory.heard)
 
     async def _tick_for_ever(self, source: PageReader) -> None:
@@ -173,6 +163,7 @@ class Autoscaler:
                 await self.tick(source)
             except Exception:
                 log.exception("a tick of the autoscaler failed because of a bug")
+            self._ticked = time.monotonic()
             # A tick that came late does not make the next ones come faster.
             due = max(due + self._timing.tick, loop.time() + self._timing.tick / 10)
             await asyncio.sleep(due - loop.time())
@@ -185,7 +176,7 @@ class Autoscaler:
             except Exception:
                 log.exception("writing what was learned failed because of a bug")
 
-    def _look(self, subject: _Subject, scraped: Mapping[str, Scraped], now: float) -> bool:
+    def _look(self, subject: Subject, scraped: Mapping[str, Scraped], now: float) -> bool:
         """Decide for one tier; whether its view changed."""
         key, memory = subject.key, self._memories[subject.key]
         own = {pod.uid: scraped[pod.uid] for pod in subject.pods if pod.uid in scraped}
@@ -201,104 +192,41 @@ class Autoscaler:
         before = None if memory.shown is None else memory.shown.view
         return after.shown is not None and after.shown.view != before
 
-    def _subjects(self) -> list[_Subject]:
+    def _subjects(self) -> tuple[Subject, ...]:
         """The tiers to look at; those that are gone are forgotten, those that rest keep what was learned."""
-        found = []
-        live: dict[TierKey, str] = {}
-        for obj in self._store.tiers():
-            metadata = obj["metadata"]
-            key, uid = (metadata["namespace"], metadata["name"]), str(metadata["uid"])
-            live[key] = uid
-            subject = self._subject(key, uid, obj)
-            if subject is not None:
-                found.append(subject)
-                continue
+        found = self._finder.find(self._clock())
+        for key in found.resting | found.gone:
             self._pools.forget(key)
+        unmeasured = {each.key for each in found.subjects if not each.measured}
+        for key in found.resting | found.gone | unmeasured:
             self._metrics.forget(key)
-            if (
-                key in self._memories
-            ):  # it rests: nothing is shown of it, and no page is compared across the gap
-                self._memories[key] = replace(self._memories[key], shown=None, pages={}, starts_known=None)
-        for key in self._parsed.keys() - live.keys():
-            self._parsed.pop(key)
-            self._memories.pop(key, None)
-            self._pools.forget(key)
-            self._metrics.forget(key)
+            if (memory := self._memories.get(key)) is not None:
+                # Nothing is shown of it, and no page is compared across the gap.
+                self._memories[key] = replace(memory, shown=None, pages={}, starts_known=None)
+        for subject in found.subjects:
+            if not subject.measured:  # the others are noted with what their plan calls for
+                self._pools.note(subject.key, subject.tier, subject.wanted)
         for key, memory in list(self._memories.items()):
-            if live.get(key) != memory.uid:
+            if found.uids.get(key) != memory.uid:
                 del self._memories[key]
-        return found
+        return found.subjects
 
-    def _subject(self, key: TierKey, uid: str, obj: Object) -> _Subject | None:
-        """None for a tier that is being deleted, cannot be read, is suspended, or has no workload yet."""
-        tier = self._tier(key, obj)
-        if tier is None or tier.spec.suspend or obj["metadata"].get("deletionTimestamp"):
-            return None
-        workload = stored_workload(self._store, key, uid)
-        if workload is None:
-            return None
-        wanted, scaling = int((workload.get("spec") or {}).get("replicas") or 0), tier.spec.scaling
-        if scaling.mode == "Auto" and wanted == 0 and scaling.fewest_in_auto > 0:
-            return (
-                None  # zero below the bounds is what a suspension left: the reconciler sets the start value
-            )
-        measured = has_objectives(tier)
-        if not measured:  # the others are noted with what their plan calls for
-            self._pools.note(key, tier, wanted)
-        return _Subject(key, tier, uid, wanted, live_pods(self._pods(key), self._clock()), measured)
-
-    def _tier(self, key: TierKey, obj: Object) -> InferenceTier | None:
-        """The tier as it is stored, read anew only when it changed."""
-        metadata = obj["metadata"]
-        mark = (metadata["uid"], metadata.get("generation"), metadata.get("annotations"))
-        known = self._parsed.get(key)
-        if known is None or known[0] != mark:
-            without_status = {name: value for name, value in obj.items() if name != "status"}
-            known = self._parsed[key] = (mark, parse_tier(without_status, strict=False).tier)
-        return known[1]
-
-    def _pods(self, key: TierKey) -> list[Object]:
-        return self._store.pods_of(*key)
-
-    async def _load_new(self, subjects: list[_Subject]) -> None:
+    async def _load_new(self, subjects: Iterable[Subject]) -> None:
         """Fetch what was learned of tiers that are new here. One whose state cannot be asked for waits for the next tick."""
-        new = [each for each in subjects if each.measured and each.key not in self._memories]
         places = asyncio.Semaphore(LOADS_AT_ONCE)
 
-        async def load(subject: _Subject) -> None:
+        async def load(subject: Subject) -> None:
             async with places:
                 try:
                     learned = await self._states.load(subject.tier)
                 except KubeError as error:
                     log.warning("what was learned of %s/%s cannot be asked for: %s", *subject.key, error)
                     return
-            if learned is None:
-                memory = Memory(subject.uid, state=self._rebuilt(subject.key))
-            else:
-                memory = Memory(
-                    subject.uid,
-                    state=learned.state,
-                    heard=learned.heard,
-                    heard_kept=learned.heard,
-                    written_at=learned.written_at,
-                )
-            self._memories[subject.key] = replace(
-                memory, objectives=latency_objectives(subject.tier), shown=self._shown_before(subject.key)
-            )
+            obj = self._store.tier(*subject.key)
+            self._memories[subject.key] = first_memory(subject, obj, learned, self._clock())
 
-        async with asyncio.TaskGroup() as group:
-            for each in new:
-                group.create_task(load(each))
-
-    def _shown_before(self, key: TierKey) -> Shown | None:
-        obj = self._store.tier(*key)
-        if obj is None:
-            return None
-        return remembered(stored_status(obj), int(obj["metadata"].get("generation") or 0), self._clock())
-
-    def _rebuilt(self, key: TierKey) -> TierState:
-        """A state without a past, but for the last start, which the tier's own status remembers."""
-        obj = self._store.tier(*key) or {}
-        seconds = ((obj.get("status") or {}).get("startup") or {}).get("totalSeconds")
-        starts = Starts((float(seconds),)) if isinstance(seconds, int) and seconds > 0 else Starts()
-        return TierState(starts=starts)
+        with contextlib.suppress(TimeoutError):  # those that are left are asked for in the next tick
+            async with asyncio.timeout(self._timing.tick), asyncio.TaskGroup() as group:
+                for each in subjects:
+                    if each.measured and each.key not in self._memories:
+                        group.create_task(load(each))

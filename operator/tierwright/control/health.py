@@ -7,6 +7,8 @@ OVERDUE_RESYNC: Final = 120.0
 """Seconds beyond the interval: a resync's requests are all bounded, so a later one means that the loop is stuck."""
 OVERDUE_KEY: Final = 600.0
 """Seconds by which a tier may be late in the queue: more than several reconciles at their time limit."""
+OVERDUE_AUTOSCALER: Final = 120.0
+"""Seconds beyond the interval: all that a tick waits for is bounded, so a later one means that the loop is stuck."""
 FAILED_RESYNCS: Final = 2
 """One may fail by chance; after two in a row nobody should believe that tiers are kept."""
 
@@ -21,6 +23,7 @@ class Vitals:
     """The watches are running."""
     resync_overdue: float
     oldest_key_overdue: float
+    autoscaler_overdue: float = 0.0
     resyncs_failed: int = 0
     """In a row."""
     resync_error: str = ""
@@ -35,6 +38,8 @@ def liveness(vitals: Vitals) -> list[str]:
         problems.append(f"the resync is {vitals.resync_overdue:.0f} s late")
     if vitals.oldest_key_overdue > OVERDUE_KEY:
         problems.append(f"a tier waits for its reconcile for {vitals.oldest_key_overdue:.0f} s")
+    if vitals.primed and vitals.autoscaler_overdue > OVERDUE_AUTOSCALER:
+        problems.append(f"the autoscaler's look at the pods is {vitals.autoscaler_overdue:.0f} s late")
     return problems
 
 

@@ -14,3 +14,12 @@ def stored_workload(store: Store, key: TierKey, uid: str) -> Object | None:
         return None
     controller = controller_of(live)
     return live if controller is None or controller.get("uid") == uid else None
+
+
+def uids_with_workload(store: Store, tiers: list[Object]) -> set[str]:
+    """Those of several tiers that control a live Deployment."""
+    if len(tiers) < 2:
+        return set()
+    names = {(tier["metadata"]["namespace"], child_name(tier["metadata"]["name"])) for tier in tiers}
+    found = (store.get(ObjectRef(DEPLOYMENT, *each)) for each in names)
+    return {str((controller_of(live) or {}).get("uid")) for live in found if live is not None}

@@ -137,6 +137,7 @@ class Operator:
             watching=self._watches.running,
             resync_overdue=self._resync.overdue(),
             oldest_key_overdue=self.queue.oldest_overdue(),
+            autoscaler_overdue=self._autoscaler.overdue(),
             resyncs_failed=self._resync.failed_in_a_row,
             resync_error=self._resync.last_error,
             waiting_for=self._waiting_for,

@@ -13,14 +13,14 @@ from tierwright.api.conditions import Reason
 from tierwright.api.status import TierStatus
 from tierwright.api.tier import InferenceTier
 from tierwright.control import scaler
-from tierwright.control.apply_plan import Owner, controller_of
+from tierwright.control.apply_plan import Owner
 from tierwright.control.attempts import Attempts, Patience
 from tierwright.control.children import Applied, ChildApplier
 from tierwright.control.compiling import compile_facts, refused_jobs
 from tierwright.control.conflicts import served
 from tierwright.control.freeze import Findings, freeze
 from tierwright.control.intake import Intake, take_in
-from tierwright.control.live_objects import stored_workload
+from tierwright.control.live_objects import stored_workload, uids_with_workload
 from tierwright.control.outcome import Done, Failed, Outcome, RequeueAfter
 from tierwright.control.scale_writer import ScaleWriter
 from tierwright.control.scaling_source import NothingMeasured, ScalingSource
@@ -35,11 +35,11 @@ from tierwright.desired.bundle import (
     desired_bundle,
     pinned_engine,
 )
-from tierwright.desired.names import child_name, label_value
+from tierwright.desired.names import label_value
 from tierwright.engines.engine import WORKER_REPOSITORY
 from tierwright.kube.errors import ApiError, KubeError, Verdict
 from tierwright.kube.events import EventRecorder
-from tierwright.kube.resources import DEPLOYMENT, HPA, JOB, Object, ObjectRef, ref_of
+from tierwright.kube.resources import HPA, JOB, Object, ObjectRef, ref_of
 from tierwright.kube.verbs import KubeClient
 from tierwright.observe.snapshot import Facts, Finding, ScaleView, Stage
 from tierwright.observe.store import Store, TierKey
@@ -149,7 +149,7 @@ class Reconciler:
     def _take_in(self, key: TierKey, obj: Object) -> tuple[Intake, Bundle | None]:
         """What the tier asks for, and its children; none where it is refused, deleted or in conflict."""
         rivals = self._rivals(obj)
-        intake = take_in(obj, rivals, self._uids_with_workload(rivals))
+        intake = take_in(obj, rivals, uids_with_workload(self._store, rivals))
         if intake.tier is None or intake.stage not in (Stage.ACTIVE, Stage.PAUSED):
             return intake, None
         workload = self._stored_workload(key, obj)
@@ -242,7 +242,7 @@ class Reconciler:
     def _decide_scale(self, key: TierKey, obj: Object, tier: InferenceTier, bundle: Bundle) -> ScaleView:
         """How many replicas are wanted, and who says so."""
         rival = scaler.autoscaler_on(*bundle.workload, self._store.all_of(HPA, key[0]))
-        held = _held(self._stored_workload(key, obj), obj)
+        held = scaler.held(self._stored_workload(key, obj), stored_status(obj))
         return scaler.decide(tier, held, rival, self._scaling.view(key, obj["metadata"]["uid"]))
 
     def _outcome(self, intake: Intake, work: _Work) -> Outcome:
@@ -286,14 +286,6 @@ class Reconciler:
         claim = served(obj)
         return self._store.same_speed(obj["metadata"]["namespace"], *claim) if claim else []
 
-    def _uids_with_workload(self, tiers: list[Object]) -> set[str]:
-        """Those of several tiers that control a live Deployment."""
-        if len(tiers) < 2:
-            return set()
-        names = {(tier["metadata"]["namespace"], child_name(tier["metadata"]["name"])) for tier in tiers}
-        found = (self._store.get(ObjectRef(DEPLOYMENT, *each)) for each in names)
-        return {str((controller_of(live) or {}).get("uid")) for live in found if live is not None}
-
     def _stored_workload(self, key: TierKey, obj: Object) -> Object | None:
         return stored_workload(self._store, key, obj["metadata"]["uid"])
 
@@ -307,16 +299,6 @@ class Reconciler:
     def _forget(self, key: TierKey) -> None:
         self._memories.pop(key, None)
         self._status.forget(key)
-
-
-def _held(workload: Object | None, obj: Object) -> scaler.Held:
-    """The replicas that the tier had until now; those of a suspended tier say nothing."""
-    before = stored_status(obj)
-    if any(condition.reason == Reason.SUSPENDED for condition in before.conditions):
-        return scaler.Held()
-    owned = workload is not None and scaler.scaler_owns_replicas(workload)
-    live = int(workload["spec"].get("replicas") or 0) if workload is not None and owned else None
-    return scaler.Held(live, before.desired_replicas)
 
 
 def _facts(bundle: Bundle) -> Facts:

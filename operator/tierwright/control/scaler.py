@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tierwright.api.conditions import Reason
+from tierwright.api.status import TierStatus
 from tierwright.api.tier import InferenceTier
 from tierwright.kube.resources import Object
 from tierwright.observe.managers import CHILDREN_MANAGER, SCALER_MANAGER
@@ -28,8 +29,17 @@ class Held:
     reported: int | None = None
 
 
+def held(workload: Mapping[str, Any] | None, status: TierStatus) -> Held:
+    """The replicas that the tier had until now; those of a suspended tier say nothing."""
+    if any(condition.reason == Reason.SUSPENDED for condition in status.conditions):
+        return Held()
+    owned = workload is not None and scaler_owns_replicas(workload)
+    live = int(workload["spec"].get("replicas") or 0) if workload is not None and owned else None
+    return Held(live, status.desired_replicas)
+
+
 def decide(
-    tier: InferenceTier, held: Held, other_scaler: str | None, view: ScalingView | None = None
+    tier: InferenceTier, before: Held, other_scaler: str | None, view: ScalingView | None = None
 ) -> ScaleView:
     """The replicas that the scaler asks for, and the words for the condition ScalingActive.
 
@@ -51,7 +61,7 @@ def decide(
         return ScaleView(0, Reason.SUSPENDED, "spec.suspend asks for no replicas", suspended=True)
     scaling = tier.spec.scaling
     if scaling.mode == "Auto":
-        kept = held.live if held.live is not None else held.reported
+        kept = before.live if before.live is not None else before.reported
         # Zero below the bounds is what a suspension left, whatever the tier went through since: it says nothing.
         starts = kept is None or (kept == 0 and scaling.fewest_in_auto > 0)
         wanted = scaling.bounded_in_auto(tier.spec.replicas if kept is None or starts else kept)

@@ -36,6 +36,11 @@ def test_resyncs_that_fail_in_a_row_are_said_and_need_no_restart() -> None:
     assert liveness(refused) == []
 
 
+def test_an_autoscaler_that_looks_no_more_needs_a_restart() -> None:
+    stuck = dataclasses.replace(WELL, autoscaler_overdue=121.0)
+    assert liveness(stuck) == ["the autoscaler's look at the pods is 121 s late"]
+
+
 def test_a_stuck_resync_or_queue_needs_a_restart() -> None:
     assert liveness(dataclasses.replace(WELL, resync_overdue=121.0)) == ["the resync is 121 s late"]
     assert liveness(dataclasses.replace(WELL, oldest_key_overdue=601.0)) == [

@@ -1,0 +1,35 @@
+"""What is known of a tier when an operator looks at it for the first time: what lay in the cluster, and what its status tells."""
+
+from tierwright.capacity.starts import Starts
+from tierwright.capacity.state import TierState
+from tierwright.control.autoscale_state import Learned
+from tierwright.control.autoscale_subjects import Subject
+from tierwright.control.autoscale_tier import Memory
+from tierwright.control.shown import remembered
+from tierwright.control.status_writer import stored_status
+from tierwright.control.tier_settings import latency_objectives
+from tierwright.kube.resources import Object
+
+
+def first_memory(subject: Subject, obj: Object | None, learned: Learned | None, now: float) -> Memory:
+    """The memory to begin with; ``obj`` is the tier as it is stored, ``learned`` None where nothing could be read.
+
+    A lost state keeps the last start, which the tier's own status remembers.
+    """
+    status = stored_status(obj or {})
+    generation = int(((obj or {}).get("metadata") or {}).get("generation") or 0)
+    shown = remembered(status, generation, now)
+    objectives = latency_objectives(subject.tier)
+    if learned is not None:
+        return Memory(
+            subject.uid,
+            state=learned.state,
+            objectives=objectives,
+            shown=shown,
+            heard=learned.heard,
+            heard_kept=learned.heard,
+            written_at=learned.written_at,
+        )
+    seconds = status.startup.total_seconds if status.startup is not None else None
+    starts = Starts((float(seconds),)) if seconds else Starts()
+    return Memory(subject.uid, state=TierState(starts=starts), objectives=objectives, shown=shown)
