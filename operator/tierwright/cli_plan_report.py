@@ -33,6 +33,11 @@ class Found:
         return self.planned.case
 
     @property
+    def hours(self) -> str:
+        """What is counted in hours."""
+        return "replica-hours" if self.planned.accelerator == "cpu" else "accelerator-hours"
+
+    @property
     def cheapest(self) -> Setting | None:
         """The cheapest setting that keeps the promise."""
         return cheapest(self.case, self.tried)
@@ -153,7 +158,7 @@ def _rows(found: Found) -> Iterator[str]:
     width = max(12, *map(len, names.values()))
     priced = case.price is not None
     yield (
-        f"  {'setting':<{width}}  attained     TTFT     TPOT  replicas  most  accelerator-hours"
+        f"  {'setting':<{width}}  attained     TTFT     TPOT  replicas  most  {found.hours:>17}"
         f"{'      cost' if priced else ''}  violation min  reversals"
     )
     for each in settings_in_order(found):
@@ -187,7 +192,7 @@ def remarks(found: Found) -> Iterator[str]:
         yield "nothing that was tried keeps the promise; see the one that comes nearest"
     else:
         figures = found.tried[best]
-        words = f"cheapest that keeps the promise: {label(best, case)}, {accelerator_hours(figures, case):,.4g} accelerator-hours"
+        words = f"cheapest that keeps the promise: {label(best, case)}, {accelerator_hours(figures, case):,.4g} {found.hours}"
         if case.price is not None:
             words += f", {cost(figures, case):,.2f}"
         if static is not None and best != static:
@@ -199,8 +204,10 @@ def remarks(found: Found) -> Iterator[str]:
 
 def _together(found: Sequence[Found]) -> Iterator[str]:
     """All tiers, each with its cheapest setting."""
-    hours = sum(accelerator_hours(each.tried[each.shown], each.case) for each in found)
-    line = f"All tiers, each as shown over time: {hours:,.4g} accelerator-hours"
+    hours: dict[str, float] = {}
+    for each in found:
+        hours[each.hours] = hours.get(each.hours, 0.0) + accelerator_hours(each.tried[each.shown], each.case)
+    line = f"All tiers, each as shown over time: {', '.join(f'{n:,.4g} {what}' for what, n in hours.items())}"
     if all(each.case.price is not None for each in found):
         line += f", cost {sum(cost(each.tried[each.shown], each.case) for each in found):,.2f}"
     yield line

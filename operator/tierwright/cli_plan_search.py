@@ -125,15 +125,15 @@ class _Pool:
 
     def replay(self, batch: Sequence[_Job]) -> list[Figures]:
         """The figures of each job."""
-        # Ctrl-C reaches the whole group; what is ignored here stays so in a process that begins now, and this one decides.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # Ctrl-C reaches the whole group. A process that begins now inherits that it is blocked; this one hears of it below.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             futures = [
                 self._pool.submit(_replay, self._cases[place], self._parts[place], setting)
                 for place, setting in batch
             ]
         finally:
-            signal.signal(signal.SIGINT, before)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         running = set(futures)
         while running:
             ended, running = wait(running, _TELL_EVERY, FIRST_COMPLETED)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tierwright import cli_yaml
+from tierwright.api.engine import EngineType
 from tierwright.api.parse import parse_tier
 from tierwright.api.tier import KIND, InferenceTier
 from tierwright.capacity.work import PRIOR_STEP_TIME, StepTime
@@ -22,9 +23,9 @@ _PARTS: Final = ("fixed", "batch", "context", "prefill")
 _TIME: Final = re.compile(r"([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)(s|ms|us|ns)")
 _SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _OBJECTIVES: Final = "spec.scaling.objectives"
-_CHUNK: Final = 2048
-_SEQUENCES: Final = 256
-"""vLLM's own defaults on most devices."""
+_CHUNK: Final = {EngineType.VLLM: 2048, EngineType.JAX: 256}
+_SEQUENCES: Final = {EngineType.VLLM: 256, EngineType.JAX: 8}
+"""The engines' own defaults: vLLM's on most devices; the worker's slots."""
 _FORM: Final = (
     "write the name of a measured one, or fixed=11.5ms,batch=38us,context=79ns,prefill=60us: seconds of one engine step, "
     "for each running request, each token of their contexts, and each prompt token computed"
@@ -172,9 +173,9 @@ def _planned(tier: InferenceTier, step_times: StepTimes, score_from: float) -> P
     if scaling.cold_start is None:
         assumed.append(f"scaling.coldStart: {settings.cold_start:.0f} s")
     if batching.max_batched_tokens is None:
-        assumed.append(f"engine.batching.maxBatchedTokens: {_CHUNK}")
+        assumed.append(f"engine.batching.maxBatchedTokens: {_CHUNK[spec.engine.type]}")
     if batching.max_sequences is None:
-        assumed.append(f"engine.batching.maxSequences: {_SEQUENCES}")
+        assumed.append(f"engine.batching.maxSequences: {_SEQUENCES[spec.engine.type]}")
     if spec.engine.speculation is not None:
         assumed.append(
             "engine.speculation: left out, so tokens come faster than planned where drafts are taken"
@@ -190,8 +191,8 @@ def _planned(tier: InferenceTier, step_times: StepTimes, score_from: float) -> P
         start=scaling.bounded_in_auto(spec.replicas),
         devices=(spec.hardware.count or 1) * spec.hardware.hosts,
         price=None if scaling.cost is None else float(scaling.cost.per_replica_hour),
-        chunk=batching.max_batched_tokens or _CHUNK,
-        sequences=batching.max_sequences or _SEQUENCES,
+        chunk=batching.max_batched_tokens or _CHUNK[spec.engine.type],
+        sequences=batching.max_sequences or _SEQUENCES[spec.engine.type],
         score_from=score_from,
     )
     return Planned(case, accelerator, source, tuple(assumed))

@@ -236,6 +236,27 @@ def test_what_the_model_leaves_out_is_said(
     ]
 
 
+def test_a_tier_on_cpus_is_counted_in_replicas_and_runs_what_its_engine_takes(
+    capsys: pytest.CaptureFixture[str], trace: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "cpu.yaml"
+    text = tier(objectives="timePerOutputToken: 5s").replace("nvidia, count: 2", "cpu")
+    path.write_text(
+        text.replace("type: vllm, tensorParallel: 2", "type: jax, image: registry.example.com/worker:1"),
+        encoding="utf-8",
+    )
+    words = ("--trace", trace, "-f", path, "--static", "8", "--as-written")
+    (told,) = planned(capsys, *words)["tiers"]
+    assert {"engine.batching.maxBatchedTokens: 256", "engine.batching.maxSequences: 8"} <= set(
+        told["assumed"]
+    )
+    assert told["settings"][0]["acceleratorHours"] == told["settings"][0]["replicaHours"]
+    assert main(plan(*words)) == 0
+    table = capsys.readouterr().out
+    assert "replica-hours" in table
+    assert "accelerator-hours" not in table
+
+
 def test_the_fleet_begins_as_large_as_said(
     capsys: pytest.CaptureFixture[str], trace: Path, file: Path
 ) -> None:
