@@ -124,7 +124,8 @@ def _words_change(before: Shown, fresh: ScalingView, idle: bool, now: float) -> 
         return True
     waited = now - before.words_at
     if old.reason != fresh.reason:
-        return waited >= BETWEEN_CHANGES
+        # That nothing was measured yet is news only until something was, or cannot be.
+        return waited >= BETWEEN_CHANGES or old.reason is Reason.START_VALUE
     stale = old.message != fresh.message and waited >= BETWEEN_REPEATS
     return stale and (not idle or not fresh.follows_load)
 

@@ -86,6 +86,12 @@ def test_what_is_wrong_now_is_told_although_no_request_is_seen() -> None:
     assert after(first, other, 300.0, idle=True).view.message == other.message
 
 
+def test_the_first_word_on_the_pods_is_told_at_once() -> None:
+    waits = replace(VIEW, wanted=None, follows_load=False, reason=Reason.START_VALUE, message="soon")
+    lost = replace(waits, reason=Reason.METRICS_UNAVAILABLE, message="pod a: status 404")
+    assert after(after(None, waits, 0.0), lost, 1.0, idle=True).view.reason is Reason.METRICS_UNAVAILABLE
+
+
 def test_figures_change_once_a_minute_by_more_than_a_hair_and_not_while_idle() -> None:
     first = after(None, VIEW, 0.0)
     assert after(first, VIEW, 30.0, first_token_p95=0.9).view == first.view
