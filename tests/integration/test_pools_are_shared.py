@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.integration.live import Object, replicas, tier, wait_condition, wait_ready
+from tests.integration.live import Object, tier, wait_condition, wait_ready
 from tests.support.kubernetes import Kubernetes
 from tests.support.played_engines import played_engines
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, holds_for
 
 if TYPE_CHECKING:
     from tests.integration.conftest import NewPool
@@ -56,7 +56,10 @@ def test_a_burst_gives_back_what_another_tiers_minimum_needs(
         k8s.apply(auto("calm", pool_name))
         # The replicas beyond the pool wait for a minute before they say that it is full.
         told = wait_condition(k8s, "ScalingActive", "True", "PoolFull", name="burst", deadline_s=150)
-        assert "no room" in told["message"] or "unplaced" in told["message"]
+        assert "no room" in told["message"]
+        eventually(lambda: placed(k8s, "calm") == 1, "the other tier has its minimum", 120)
         wait_ready(k8s, "calm")
-        assert (replicas(k8s, "burst"), placed(k8s, "burst")) == (DEVICES - 1, DEVICES - 1)
-        assert placed(k8s, "calm") == 1
+        # The burst may ask for more again, and waits for it; what both have stays theirs.
+        holds_for(
+            lambda: (placed(k8s, "burst"), placed(k8s, "calm")) == (DEVICES - 1, 1), "one was given back", 10
+        )
