@@ -42,6 +42,8 @@ def test_shards_give_what_one_file_gives(tmp_path: Path) -> None:
         save_file({name: tensors[name] for name in tensors if weight_map[name] == shard}, tmp_path / shard)
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
     sharded = reload(tmp_path)
+    assert isinstance(sharded.layers, tuple)
+    assert isinstance(whole.layers, tuple)
     assert np.array_equal(sharded.layers[1].qkv, whole.layers[1].qkv)
     bias = whole.layers[1].qkv_bias
     assert bias is not None
@@ -56,6 +58,7 @@ def test_projections_are_joined_in_the_order_query_key_value(tmp_path: Path) -> 
     config, parameters = random_model("mistral", tmp_path)
     tensors = random_tensors("mistral")
     parts = [tensors[f"model.layers.0.self_attn.{name}_proj.weight"] for name in "qkv"]
+    assert isinstance(parameters.layers, tuple)
     assert np.array_equal(parameters.layers[0].qkv, np.concatenate(parts).T)
     assert parameters.layers[0].qkv.shape == (config.hidden_size, config.q_size + 2 * config.kv_size)
 

@@ -31,6 +31,8 @@ def test_a_gguf_file_gives_the_same_model_as_its_folder(name: str, tmp_path: Pat
     assert model.config.model_type == {"mistral": "llama"}.get(config.model_type, config.model_type)
     for attribute in ("layers", "heads", "kv_heads", "head_dim", "norm_eps", "rope_theta", "tied_embeddings"):
         assert getattr(model.config, attribute) == getattr(config, attribute)
+    assert isinstance(model.parameters.layers, tuple)
+    assert isinstance(parameters.layers, tuple)
     for ours, theirs in zip(model.parameters.layers, parameters.layers, strict=True):
         for attribute in ("qkv", "qkv_bias", "q_norm", "k_norm", "output", "gate_up", "down", "mlp_norm"):
             left, right = getattr(ours, attribute), getattr(theirs, attribute)
