@@ -1,9 +1,11 @@
 """Runs scenarios, policies and knobs and keeps one row per run: `python -m bench.autoscale.run --traces DIR --scenario NAME`.
 
-A row that is in the file is not run again, so an interrupted benchmark goes on where it was.
+A row that is in the file is not run again, so an interrupted benchmark goes on where it was. Our own rows bear a digest of the
+policy's code: a changed policy is run anew.
 """
 
 import argparse
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +16,7 @@ from bench.autoscale.cheap import Outcome, Run, replay
 from bench.autoscale.policy import Policy, Tierwright
 from bench.autoscale.scenarios import SCENARIOS, Scenario
 from bench.autoscale.traces import Request
+from tierwright import capacity
 from tierwright.capacity.settings import TierSettings
 from tierwright.control.pod_samples import LatencyObjectives
 
@@ -79,7 +82,7 @@ def main() -> None:
             continue
         requests: list[Request] = []
         for name, knob, make in policies(scenario):
-            key = (asked.engine, scenario.name, name, knob, asked.seed)
+            key = (asked.engine, scenario.name, name, knob, asked.seed, _code(name))
             if key in done or name not in (asked.policy or [name]):
                 continue
             requests = requests or scenario.requests(asked.traces, asked.seed)
@@ -101,8 +104,8 @@ def _outcome(engine: str, requests: list[Request], policy: Policy, run: Run, tra
     return referee(requests, policy, run, traces / "aic_latency_tables.csv.gz")
 
 
-def _row(key: tuple[str, str, str, str, int], run: Run, outcome: Outcome) -> dict[str, object]:
-    engine, scenario, policy, knob, seed = key
+def _row(key: tuple[str, str, str, str, int, str], run: Run, outcome: Outcome) -> dict[str, object]:
+    engine, scenario, policy, knob, seed, code = key
     scored = sum(1 for _ in outcome.by_minute) / 60
     return {
         "engine": engine,
@@ -112,6 +115,7 @@ def _row(key: tuple[str, str, str, str, int], run: Run, outcome: Outcome) -> dic
         "policy": policy,
         "knob": knob,
         "seed": seed,
+        "code": code,
         "accelerator_hours": round(outcome.hours, 2),
         "attainment": round(outcome.attainment, 5),
         "violation_minutes": outcome.violation_minutes,
@@ -125,7 +129,15 @@ def _rows(path: Path) -> list[dict[str, object]]:
 
 
 def _key(row: dict[str, object]) -> tuple[object, ...]:
-    return tuple(row[name] for name in ("engine", "scenario", "policy", "knob", "seed"))
+    return *(row[name] for name in ("engine", "scenario", "policy", "knob", "seed")), row.get("code", "")
+
+
+def _code(policy: str) -> str:
+    """Digest of the files that decide; published rules do not change."""
+    if policy != "tierwright":
+        return ""
+    files = sorted(Path(capacity.__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
 if __name__ == "__main__":

@@ -63,7 +63,12 @@ def _closed(
         slot=Slot(backlog_before=row.backlog),
         load_before=load,
         evidence=state.evidence.seen(
-            max(load, state.load_before), slot.requests, slot.misses, slot.seconds, dispersion.index
+            max(load, state.load_before),
+            slot.replica_seconds / slot.seconds,
+            slot.requests,
+            slot.misses,
+            slot.seconds,
+            dispersion.index,
         ),
         misses=state.misses.seen(slot.requests, missed, slot.seconds, allowed),
         dispersion=dispersion,

@@ -1,31 +1,40 @@
-"""Learns at which share of an engine's work limit the objectives still hold, from the misses seen at each load.
+"""Learns which share of requests misses its objectives at each load and number of replicas, from the misses seen.
 
-The share lies anywhere from 0.3 to 0.8, by traffic and accelerator, so no threshold is built in. The share of misses at
-load u is taken as `floor + (1 - floor) / (1 + (middle / u)^steepness)`: misses that no replica prevents (long prompts),
-and a slope up to saturation. A grid of such curves is weighed by how well each explains what was seen; the mean
-curve answers. Evidence fades over hours, and what was never tried stays as doubtful as the prior.
+The load at which objectives hold lies anywhere from 0.3 to 0.8 of an engine's limit, by traffic and accelerator, so no threshold
+is built in. A request meets its objectives at load u on n replicas with the probability
+`(1 - floor) · 1 / (1 + (u / middle)^steepness) · (1 - clump · min(u, 1) / n^sharing)`: misses that no replica prevents (long prompts),
+saturation, and requests that land behind a burst, which more replicas share out. Without the last factor one replica at night and
+four by day look alike at one load, though one replica misses ten times as often. A grid of such curves is weighed by
+how well each explains what was seen; the mean curve answers. Evidence fades over hours.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import product
 from typing import Final
 
 from tierwright.capacity.work import Accelerator
 
-_FLOORS: Final = (0.0, 0.002, 0.005, 0.01, 0.03, 0.1, 0.3)
-_MIDDLES: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.5, 2.5, 4.0)
-_STEEPNESSES: Final = (1.2, 2.0, 3.0, 5.0, 8.0, 14.0)
+_FLOORS: Final = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3)
+_MIDDLES: Final = (0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 1.0, 1.5, 3.0)
+_STEEPNESSES: Final = (3.0, 6.0, 12.0)
+_SHARINGS: Final = (1.5, 3.0)
+_BURSTS: Final = ((0.0, 1.5), *product((0.05, 0.15, 0.3, 0.6), _SHARINGS))
+"""Clump and sharing."""
+_SLOPES: Final = tuple(product(_MIDDLES, _STEEPNESSES))
+_SIZE: Final = len(_FLOORS) * len(_SLOPES) * len(_BURSTS)
 _HALF_LIFE: Final = 6 * 3600.0
 """Seconds of traffic after which evidence counts half."""
+_TRIED_HALF_LIFE: Final = 7 * 86_400.0
+"""The same for the highest load: a load that held last week is not unknown today."""
 _GRID: Final = 0.02
 _POINTS: Final = 101
 """Loads from 0 to 2 in steps of the grid."""
-_LIKELY: Final = 1e-3
 _BOLD: Final = 1.25
-_NOTHING: Final = 1e-3
-"""Load below which the powers of a curve would overflow, and nothing misses but the floor."""
+_LEAST: Final = -1000.0
+"""Log-likelihood that no curve falls below, so that what was ruled out for long can come back within a day."""
 SATURATION: Final = 0.95
 """Share of its work limit at which an engine drains a backlog."""
 
@@ -41,19 +50,25 @@ class Curve:
     floor: float
     middle: float
     steepness: float
+    clump: float = 0.0
+    sharing: float = 1.5
 
-    def misses(self, load: float) -> float:
-        """Share of requests that miss at this load."""
-        if load < _NOTHING:
-            return self.floor
-        rising: float = 1 / (1 + (self.middle / load) ** self.steepness)
-        return self.floor + (1 - self.floor) * rising
+    def misses(self, load: float, replicas: float = 1.0) -> float:
+        """Share of requests that miss at this load per replica."""
+        return 1 - (1 - self.floor) * _unsaturated(load, self.middle, self.steepness) * (
+            1 - self.clump * min(load, 1.0) / replicas**self.sharing
+        )
+
+
+def _unsaturated(load: float, middle: float, steepness: float) -> float:
+    share: float = 1 / (1 + (load / middle) ** steepness)
+    return share
 
 
 @cache
 def curves() -> tuple[Curve, ...]:
     """The grid."""
-    return tuple(Curve(f, m, s) for f in _FLOORS for m in _MIDDLES for s in _STEEPNESSES)
+    return tuple(Curve(f, *slope, *burst) for f, slope, burst in product(_FLOORS, _SLOPES, _BURSTS))
 
 
 @cache
@@ -64,27 +79,30 @@ def _prior(accelerator: Accelerator) -> tuple[float, ...]:
         -0.5 * ((c.middle - middle) / 0.15) ** 2
         - 0.5 * (math.log(c.steepness / 7) / 0.6) ** 2
         - c.floor / 0.01
+        - c.clump / 0.15
         for c in curves()
     )
 
 
-@lru_cache(maxsize=512)
-def _logarithms(load: float) -> tuple[tuple[float, float], ...]:
-    """Logarithms of the probabilities of a miss and of a hit at this load, for each curve; no curve is ever certain."""
-    shares = [min(1 - 1e-4, max(1e-4, curve.misses(load))) for curve in curves()]
-    return tuple((math.log(share), math.log(1 - share)) for share in shares)
+def _logarithms(load: float, replicas: float) -> list[tuple[float, float]]:
+    """Logarithms of the probabilities of a miss and of a hit, for each curve; no curve is ever certain."""
+    slopes = [_unsaturated(load, *slope) for slope in _SLOPES]
+    bursts = [1 - clump * min(load, 1.0) / replicas**sharing for clump, sharing in _BURSTS]
+    some = [slope * burst for slope in slopes for burst in bursts]
+    hits = [min(1 - 1e-4, max(1e-4, (1 - floor) * each)) for floor in _FLOORS for each in some]
+    return [(math.log(1 - hit), math.log(hit)) for hit in hits]
 
 
 @dataclass(frozen=True, slots=True)
 class MissEvidence:
     """What was seen: the log-likelihood of each curve of the grid, fading."""
 
-    likelihood: tuple[float, ...] = (0.0,) * (len(_FLOORS) * len(_MIDDLES) * len(_STEEPNESSES))
+    likelihood: tuple[float, ...] = (0.0,) * _SIZE
     tried: float = 0.0
     """Highest load seen, fading."""
 
     def seen(
-        self, load: float, requests: float, misses: float, seconds: float, clump: float
+        self, load: float, replicas: float, requests: float, misses: float, seconds: float, clump: float
     ) -> "MissEvidence":
         """After `requests` at one load (work arriving over the work that the ready replicas could do), of which some missed.
 
@@ -97,33 +115,70 @@ class MissEvidence:
         missed, met = weight * misses, weight * max(0.0, requests - misses)
         updated = [
             kept * old + missed * miss + met * hit
-            for old, (miss, hit) in zip(self.likelihood, _logarithms(round(load, 2)), strict=True)
+            for old, (miss, hit) in zip(self.likelihood, _logarithms(load, replicas), strict=True)
         ]
         best = max(updated)
-        return MissEvidence(tuple(each - best for each in updated), max(load, kept * self.tried))
+        tried = max(load, 0.5 ** (seconds / _TRIED_HALF_LIFE) * self.tried)
+        return MissEvidence(tuple(max(_LEAST, each - best) for each in updated), tried)
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """The mean of weighed curves, read off at equal distances of the load and linear in between."""
+
+    unsaturated: tuple[float, ...]
+    """Share that meets where no burst is."""
+    clumped: tuple[tuple[float, ...], ...]
+    """What a burst takes of it on one replica, per sharing."""
+
+    def at(self, replicas: float) -> tuple[float, ...]:
+        """Share of requests that miss at each load of the grid."""
+        few, many = (replicas**-sharing for sharing in _SHARINGS)
+        return tuple(
+            1 - left + few * slow + many * fast
+            for left, slow, fast in zip(self.unsaturated, *self.clumped, strict=True)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class MissCurve:
-    """What was learned: the share of requests that miss at each load, read off at equal distances and linear in between."""
+    """What was learned: the share of requests that miss at each load and number of replicas."""
 
-    table: tuple[float, ...]
+    mean: Mean
+    doubt: Mean
+    """What is the least that is expected beyond the known loads."""
+    known: float
     floor: float
     """Share of requests that miss however many replicas there are."""
 
-    def misses(self, load: float) -> float:
-        """Share of requests that miss at this load (work arriving over the work limit)."""
-        place = min(max(0.0, load) / _GRID, len(self.table) - 1.0)
-        low = min(int(place), len(self.table) - 2)
-        return self.table[low] + (place - low) * (self.table[low + 1] - self.table[low])
+    def at(self, replicas: float) -> tuple[float, ...]:
+        """Share of requests that miss at each load of the grid, for `read_off`."""
+        return _table(self, replicas)
 
-    def holds(self, allowed: float) -> float:
-        """The highest load at which no more than the allowed share misses; a share below the floor holds nowhere and gives 0."""
-        place = next((place for place, share in enumerate(self.table) if share > allowed), len(self.table))
-        if place in (0, len(self.table)):
-            return place and (len(self.table) - 1) * _GRID
-        low, high = self.table[place - 1], self.table[place]
-        return (place - 1 + (allowed - low) / (high - low)) * _GRID
+    def misses(self, load: float, replicas: float) -> float:
+        """Share of requests that miss at this load (work arriving over the work limit) per replica."""
+        return read_off(self.at(replicas), load)
+
+    def holds(self, allowed: float, replicas: float) -> float:
+        """The highest load of the grid at which no more than the allowed share misses; 0 where it holds nowhere."""
+        places = (place for place, share in enumerate(self.at(replicas)) if share > allowed)
+        return max(0, next(places, _POINTS) - 1) * _GRID
+
+
+@lru_cache(maxsize=64)
+def _table(curve: MissCurve, replicas: float) -> tuple[float, ...]:
+    """The mean curve, and beyond the known loads no less than the doubt."""
+    table = curve.mean.at(replicas)
+    known = int(curve.known / _GRID) + 1
+    unknown = zip(table[known:], curve.doubt.at(replicas)[known:], strict=True)
+    return (*table[:known], *(max(share, doubt) for share, doubt in unknown))
+
+
+def read_off(table: Sequence[float], load: float) -> float:
+    """The share at a load, linear between the loads of the grid."""
+    place = min(max(0.0, load) / _GRID, _POINTS - 1.0)
+    low = min(int(place), _POINTS - 2)
+    return table[low] + (place - low) * (table[low + 1] - table[low])
 
 
 @lru_cache(maxsize=256)
@@ -133,28 +188,43 @@ def learned(evidence: MissEvidence, accelerator: Accelerator) -> MissCurve:
     A quarter beyond the highest load that was tried the prior's mean curve is the least that is expected: that nothing
     missed at one load says little of twice that load.
     """
-    prior = _prior(accelerator)
-    logs = [a + b for a, b in zip(prior, evidence.likelihood, strict=True)]
-    table, doubt = _mean(logs), _doubt(accelerator)
-    known = int(_BOLD * evidence.tried / _GRID) + 1
-    cautious = (*table[:known], *(max(a, b) for a, b in zip(table[known:], doubt[known:], strict=True)))
-    return MissCurve(cautious, table[0])
+    logs = [a + b for a, b in zip(_prior(accelerator), evidence.likelihood, strict=True)]
+    mean, floor = _mean(logs)
+    return MissCurve(mean, _doubt(accelerator), _BOLD * evidence.tried, floor)
 
 
 @cache
-def _doubt(accelerator: Accelerator) -> tuple[float, ...]:
+def _doubt(accelerator: Accelerator) -> Mean:
     """The prior's mean curve."""
-    return _mean(_prior(accelerator))
+    return _mean(_prior(accelerator))[0]
 
 
-def _mean(logs: Sequence[float]) -> tuple[float, ...]:
-    """The mean curve of weights given by their logarithms, as a table."""
+@cache
+def _saturation() -> tuple[tuple[float, ...], ...]:
+    """Share that saturation leaves, for each slope at each load of the grid."""
+    return tuple(tuple(_unsaturated(k * _GRID, *slope) for k in range(_POINTS)) for slope in _SLOPES)
+
+
+def _mean(logs: Sequence[float]) -> tuple[Mean, float]:
+    """The mean curve of weights given by their logarithms, and its floor."""
     best = max(logs)
-    weighed = [(math.exp(each - best), curve) for each, curve in zip(logs, curves(), strict=True)]
-    total = sum(weight for weight, _ in weighed)
-    likely = [(weight, curve) for weight, curve in weighed if weight > _LIKELY * total]
-    total = sum(weight for weight, _ in likely)
+    weights = [math.exp(each - best) for each in logs]
+    total, floor = sum(weights), 0.0
+    alone = [0.0] * len(_SLOPES)
+    taken = {sharing: [0.0] * len(_SLOPES) for sharing in _SHARINGS}
+    places = product(_FLOORS, range(len(_SLOPES)), _BURSTS)
+    for weight, (lost, slope, (clump, sharing)) in zip(weights, places, strict=True):
+        share = weight / total
+        floor += share * lost
+        alone[slope] += share * (1 - lost)
+        taken[sharing][slope] += share * (1 - lost) * clump
+    unsaturated = _summed(alone, lambda _: 1.0)
+    return Mean(unsaturated, tuple(_summed(taken[s], lambda load: min(load, 1.0)) for s in _SHARINGS)), floor
+
+
+def _summed(weights: Sequence[float], scale: Callable[[float], float]) -> tuple[float, ...]:
+    table = _saturation()
     return tuple(
-        sum(weight * curve.misses(place * _GRID) for weight, curve in likely) / total
-        for place in range(_POINTS)
+        scale(k * _GRID) * sum(weight * left[k] for weight, left in zip(weights, table, strict=True))
+        for k in range(_POINTS)
     )

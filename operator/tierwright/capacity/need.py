@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tierwright.capacity.miss_curve import SATURATION, MissCurve
+from tierwright.capacity.miss_curve import SATURATION, MissCurve, read_off
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +20,9 @@ class Outlook:
         """Expected share of the arriving requests that miss with so many replicas; busy minutes count by their requests."""
         mean = self.mean
         if mean <= 0:
-            return curve.misses(0.0)
-        return sum(weight * load * curve.misses(load / replicas) for load, weight in self.loads) / mean
+            return curve.misses(0.0, replicas)
+        table = curve.at(replicas)
+        return sum(weight * load * read_off(table, load / replicas) for load, weight in self.loads) / mean
 
 
 def replicas_for(outlook: Outlook, curve: MissCurve, target: float, most: int) -> int:

@@ -55,7 +55,7 @@ def planned(
     demand = rate * work
     curve = learned(state.evidence, settings.accelerator)
     allowed = 1 - settings.attainment
-    conceded, chased = unavoidable(curve, allowed), state.misses.allowed(allowed)
+    conceded, chased = unavoidable(curve, allowed), state.misses.allowed(allowed, rate)
     more = backlog_load(backlog, work, demand, ready, horizon)
     unknown = max(0.0, 1 - state.forecast.slots / _KNOWN)
     more += unknown * state.dispersion.headroom(rate, work, horizon, _DEVIATIONS)
@@ -81,7 +81,7 @@ def planned(
         allowed=conceded + chased,
         missing=outlook.misses(max(1, replicas), curve),
         floor=curve.floor,
-        holds=curve.holds(conceded + chased),
+        holds=curve.holds(conceded + chased, max(1, ready)),
         dispersion=state.dispersion.index,
         replicas=replicas,
         lasting=lasting,

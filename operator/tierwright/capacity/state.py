@@ -18,7 +18,7 @@ from tierwright.capacity.starts import Starts
 from tierwright.capacity.step_time import StepPoints
 from tierwright.capacity.work import Mix, StepTime
 
-VERSION: Final = 1
+VERSION: Final = 2
 MOST_BYTES: Final = 64 * 1024
 """Bound on the JSON of one tier; a ConfigMap holds 1 MiB."""
 _T = TypeVar("_T")
@@ -74,7 +74,7 @@ class TierState:
 
 
 def dump(state: TierState) -> str:
-    """The state as JSON; numbers keep six digits, times all of theirs."""
+    """The state as JSON; numbers keep five digits, times all of theirs."""
     text = json.dumps({"version": VERSION, "tier": _packed(state)}, separators=(",", ":"))
     if len(text) > MOST_BYTES:
         raise ValueError(f"the state of a tier has {len(text):,} bytes; at most {MOST_BYTES:,} are kept")
@@ -113,7 +113,7 @@ def _packed(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, float):
-        return round(value, 1) if abs(value) >= 1e6 else float(f"{value:.6g}")
+        return round(value, 1) if abs(value) >= 1e6 else float(f"{value:.5g}")
     return value
 
 

@@ -16,8 +16,9 @@ _PER_BAND: Final = 16
 _ROUNDS: Final = 10
 _OUTLIER: Final = 1.345
 """Residuals beyond this many deviations lose weight (Huber's constant: 95 % efficiency at the normal distribution)."""
-_PRIOR_WEIGHT: Final = 0.1
-"""Bands of points that the prior is worth, per coefficient."""
+_PRIOR_WEIGHT: Final = 0.3
+"""Bands of points that the prior is worth, per coefficient. With less the fit drifts over a day by more than half: tokens and prompts
+come together, and a load that is measured by another rule each hour teaches nothing of what holds."""
 _NOISE: Final = 0.05
 """Relative error that no measurement of an interval is without; a smaller spread makes nothing an outlier."""
 

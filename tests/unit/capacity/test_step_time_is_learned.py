@@ -51,7 +51,7 @@ def test_many_points_give_the_coefficients() -> None:
     fit = StepPoints().seen(various(truth), YOUNG).fit(PRIOR)
     for batch, context, prefill in ((1, 0, 0), (64, 1e5, 0), (64, 1e5, 400), (8, 1e4, 100)):
         assert fit.seconds(batch, context, prefill) == pytest.approx(
-            truth.seconds(batch, context, prefill), rel=0.06
+            truth.seconds(batch, context, prefill), rel=0.15
         )
 
 

@@ -26,12 +26,12 @@ def test_the_model_and_the_forecast_come_back() -> None:
     state = learned().state
     back = load(dump(state))
     assert back is not None
-    assert back.forecast.level == pytest.approx(state.forecast.level, rel=1e-5)
-    assert back.evidence.likelihood == pytest.approx(state.evidence.likelihood, rel=1e-5, abs=1e-9)
+    assert back.forecast.level == pytest.approx(state.forecast.level, rel=1e-4)
+    assert back.evidence.likelihood == pytest.approx(state.evidence.likelihood, rel=1e-4, abs=1e-9)
     assert back.step_time is not None
     assert state.step_time is not None
-    assert back.step_time.prefill == pytest.approx(state.step_time.prefill, rel=1e-5)
-    assert back.mix.requests == pytest.approx(state.mix.requests, rel=1e-5)
+    assert back.step_time.prefill == pytest.approx(state.step_time.prefill, rel=1e-4)
+    assert back.mix.requests == pytest.approx(state.mix.requests, rel=1e-4)
     assert back.last_busy == state.last_busy
     assert load(dump(back)) == back
 
@@ -40,7 +40,7 @@ def test_a_fresh_state_comes_back() -> None:
     back = load(dump(TierState()))
     assert back is not None
     assert back.evidence == TierState().evidence
-    assert back.forecast.gaps == pytest.approx(TierState().forecast.gaps, rel=1e-5)
+    assert back.forecast.gaps == pytest.approx(TierState().forecast.gaps, rel=1e-4)
     assert replace(back, forecast=TierState().forecast) == TierState()
 
 
