@@ -1,6 +1,7 @@
 """Compiled programs come back from the volume, and no damage to it keeps an engine from starting."""
 
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,21 @@ def test_a_damaged_program_is_compiled_again(tmp_path: Path, caplog: pytest.LogC
     assert again.warmed.origins["compiled"] == 2
     assert "damaged" in caplog.text
     assert set(start(tmp_path, volume).warmed.origins) == {"loaded"}
+
+
+def test_what_killed_processes_left_half_written_does_not_pile_up(tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    start(tmp_path, volume)
+    program = next(volume.rglob("*.xla"))
+    old, fresh = program.parent / ".unfinished-old", program.parent / ".unfinished-fresh"
+    for file in (old, fresh):
+        file.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    program.unlink()
+    start(tmp_path, volume)
+    assert program.is_file()
+    assert not old.exists()
+    assert fresh.exists()
 
 
 def test_a_volume_that_cannot_be_written_costs_time_alone(

@@ -25,6 +25,8 @@ from tierwright_worker.errors import CacheVolumeError
 from tierwright_worker.models.exact import COMPILER_OPTIONS
 
 _log = logging.getLogger(__name__)
+_UNFINISHED = ".unfinished-"
+_STALE_SECONDS = 3600.0
 Compiled = Callable[..., Any]
 
 
@@ -160,7 +162,8 @@ class ProgramStore:
         try:
             payload, _, _ = serialize_executable.serialize(compiled)
             path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            _sweep(path.parent)
+            with tempfile.NamedTemporaryFile(dir=path.parent, prefix=_UNFINISHED, delete=False) as file:
                 work = Path(file.name)
                 try:
                     file.write(_digest(payload).encode() + payload)
@@ -179,6 +182,16 @@ class ProgramStore:
         leaves = jax.tree_util.tree_leaves(program.arguments)
         shapes = _digest(repr((leaves, program.devices)).encode())
         return self._folder / f"{program.name}-{shapes[:16]}.xla"
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what killed processes left half-written, or a crash loop would fill the volume; others' fresh files stay."""
+    for left in folder.glob(f"{_UNFINISHED}*"):
+        try:
+            if time.time() - left.stat().st_mtime > _STALE_SECONDS:
+                left.unlink()
+        except OSError:
+            continue  # another process was faster
 
 
 def _digest(content: bytes) -> str:
