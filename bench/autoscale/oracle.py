@@ -15,7 +15,7 @@ from bench.autoscale.baselines import Static
 from bench.autoscale.cheap import Run, replay
 from bench.autoscale.policy import Snapshot
 from bench.autoscale.scenarios import SCENARIOS
-from tierwright.planning.fleet import Request
+from tierwright.planning.engine import Request
 
 SLOT = 60.0
 """Seconds between two changes of the size; slots of 10 s save another 0.2 %."""

@@ -76,9 +76,9 @@ def read_trace(
     shown = "stdin" if name == STDIN else name
     try:
         with _opened(name) as file, ExitStack() as stack:
+            files = [] if folder is None else [folder / f"part-{place}" for place in range(len(cases))]
             writers = [
-                stack.enter_context(closing(_Writer(folder / f"part-{place}", case)))
-                for place, case in enumerate(cases if folder is not None else ())
+                stack.enter_context(closing(_Writer(*each))) for each in zip(files, cases, strict=False)
             ]
             _read(file, shown, columns, _route(cases, columns, shares), cases, writers, trace, tell)
     except UnicodeDecodeError:

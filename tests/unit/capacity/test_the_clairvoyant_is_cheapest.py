@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from bench.autoscale.cheap import A100_8B, Run, replay
 from bench.autoscale.oracle import Known, Oracle, cheapest, cost, oracle, path
-from tierwright.planning.fleet import Request, Snapshot
+from tierwright.planning.engine import Request
+from tierwright.planning.fleet import Snapshot
 
 misses = st.lists(st.floats(0, 20), min_size=3, max_size=3).map(lambda row: sorted(row, reverse=True))
 tables = st.lists(misses, min_size=1, max_size=5)
