@@ -71,8 +71,17 @@ ffi::Error linear(Matrix x, Index layer, ffi::AnyBuffer panels, Scales scales, f
     job.quantised = quantised.data();
     job.row_scales = row_scales.data();
   }
+  // A thread takes panels that lie one behind the other, for memory is read fastest from start to end; but only so many that
+  // threads end together.
+  job.run = std::clamp<int64_t>(count / (8 * Pool::instance().threads()), 1, 16);
   Pool::instance().run(
-      count, [](void* job, int64_t panel) { g_kernels->linear(*static_cast<const Linear*>(job), panel); }, &job);
+      (count + job.run - 1) / job.run,
+      [](void* data, int64_t piece) {
+        const Linear& job = *static_cast<const Linear*>(data);
+        const int64_t all = (job.outputs + kPanel - 1) / kPanel, first = piece * job.run;
+        for (int64_t panel = first; panel < std::min(all, first + job.run); ++panel) g_kernels->linear(job, panel);
+      },
+      &job);
   return ffi::Error::Success();
 }
 

@@ -21,6 +21,7 @@ struct Linear {
   const int16_t* quantised;   // int8: x as whole numbers [rows][groups * kGroup]
   const float* row_scales;    // int8: [rows][groups]
   int64_t rows, inputs, outputs;
+  int64_t run;  // panels that a thread takes at once
   Kind kind;
 };
 

@@ -59,6 +59,7 @@ void Pool::resize(int threads) {
   } catch (const std::system_error&) {
     // The system gives no more threads: those that are there do the work.
   }
+  threads_.store(static_cast<int64_t>(helpers_.size()) + 1);
 }
 
 void Pool::run(int64_t pieces, Piece piece, void* job) {

@@ -22,6 +22,9 @@ class Pool {
   // Threads that take part, the caller among them. Only between jobs.
   void resize(int threads);
 
+  // How many take part.
+  int64_t threads() const { return threads_.load(); }
+
   // Runs all pieces, on several threads where nobody else uses them now.
   void run(int64_t pieces, Piece piece, void* job);
 
@@ -32,6 +35,7 @@ class Pool {
 
   std::mutex in_use_;
   std::vector<std::thread> helpers_;
+  std::atomic<int64_t> threads_{1};
   std::atomic<uint32_t> epoch_{0};    // counts jobs; sleepers wait on it
   std::atomic<bool> open_{false};     // whether the job below may be joined
   std::atomic<int> inside_{0};        // helpers that may be looking at the job
