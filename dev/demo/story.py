@@ -194,7 +194,9 @@ def _show_race(console: Console, runs: dict[str, race.Run]) -> str:
     if [each.text for each in fast.answers] != [each.text for each in standard.answers]:
         raise CommandError("the two speeds gave different text to the same greedy prompts")
     if silent := [number for number, each in enumerate(fast.answers, 1) if not each.text.strip()]:
-        raise CommandError(f"both speeds answered nothing to prompts {silent}, so there is nothing to compare")
+        raise CommandError(
+            f"both speeds answered nothing to prompts {silent}, so there is nothing to compare"
+        )
     console.say(f"asked:    {race.prompts()[1].text.splitlines()[2][:96]} ...")
     console.say(f"both say: {fast.answers[1].text.strip().splitlines()[0][:96]} ...")
     measured = race_table.table(runs)
