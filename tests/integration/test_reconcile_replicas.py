@@ -76,7 +76,9 @@ def test_autoscaler_on_the_tier_moves_the_pods_by_its_bounds(k8s: Kubernetes) ->
 def test_mode_auto_keeps_the_start_value_within_its_bounds_and_says_so(k8s: Kubernetes) -> None:
     apply_ready(k8s, tier(scaling=AUTO))
     assert replicas(k8s) == 2
-    active = wait_condition(k8s, "ScalingActive", "False", "MetricsUnavailable")  # nothing runs in kwok's pods
+    active = wait_condition(
+        k8s, "ScalingActive", "False", "MetricsUnavailable"
+    )  # nothing runs in kwok's pods
     assert "2 replicas kept" in active["message"]
     k8s.patch("Deployment", NAME, {"spec": {"replicas": 4}}, subresource="scale")
     eventually(lambda: replicas(k8s) == 2, "a scale by hand is put back")
