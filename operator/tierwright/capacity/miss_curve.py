@@ -55,9 +55,8 @@ class Curve:
 
     def misses(self, load: float, replicas: float = 1.0) -> float:
         """Share of requests that miss at this load per replica."""
-        return 1 - (1 - self.floor) * _unsaturated(load, self.middle, self.steepness) * (
-            1 - self.clump * min(load, 1.0) / replicas**self.sharing
-        )
+        apart: float = 1 - self.clump * min(load, 1.0) / replicas**self.sharing
+        return 1 - (1 - self.floor) * _unsaturated(load, self.middle, self.steepness) * apart
 
 
 def _unsaturated(load: float, middle: float, steepness: float) -> float:
