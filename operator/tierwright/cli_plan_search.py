@@ -2,9 +2,10 @@
 
 import multiprocessing
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.sharedctypes import Synchronized
 from multiprocessing.synchronize import Event
@@ -120,20 +121,19 @@ class _Pool:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._shared.stop.set()
-        self._pool.shutdown(cancel_futures=True)
+        # A second Ctrl-C would leave processes behind that replay for nobody.
+        with _uninterrupted():
+            self._shared.stop.set()
+            self._pool.shutdown(cancel_futures=True)
 
     def replay(self, batch: Sequence[_Job]) -> list[Figures]:
         """The figures of each job."""
         # Ctrl-C reaches the whole group. A process that begins now inherits that it is blocked; this one hears of it below.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
+        with _uninterrupted():
             futures = [
                 self._pool.submit(_replay, self._cases[place], self._parts[place], setting)
                 for place, setting in batch
             ]
-        finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         running = set(futures)
         while running:
             ended, running = wait(running, _TELL_EVERY, FIRST_COMPLETED)
@@ -145,6 +145,16 @@ class _Pool:
             raise SearchError(
                 "a process that replayed was ended from outside, perhaps for want of memory; try --jobs 1"
             ) from error
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C takes effect afterwards."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _words(done: int, requests: int) -> str:

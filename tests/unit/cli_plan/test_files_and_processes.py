@@ -50,9 +50,9 @@ def test_replays_in_several_processes_give_the_same(
     assert json.loads(done.stdout) == planned(capsys, *settings)
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize(("jobs", "interrupts"), [(1, 1), (2, 1), (2, 2)])
 def test_a_search_that_is_interrupted_ends_at_once_and_leaves_nothing(
-    file: Path, tmp_path: Path, jobs: int
+    file: Path, tmp_path: Path, jobs: int, interrupts: int
 ) -> None:
     trace = tmp_path / "trace.csv"
     lines = (f"{place / 50},1000,100\n" for place in range(200_000))
@@ -72,7 +72,8 @@ def test_a_search_that_is_interrupted_ends_at_once_and_leaves_nothing(
             lambda: any(each.stat().st_size == 200_000 * 16 for each in scratch.glob("*/part-0")),
             "the trace is read",
         )
-        os.killpg(running.pid, signal.SIGINT)
+        for _ in range(interrupts):
+            os.killpg(running.pid, signal.SIGINT)
         out, said = running.communicate(timeout=60)
     assert (running.returncode, out) == (1, "")
     assert said.splitlines()[-1] == "error: stopped"
