@@ -1,7 +1,7 @@
 """Runs scenarios, policies and knobs and keeps one row per run: `python -m bench.autoscale.run --traces DIR --scenario NAME`.
 
-A row that is in the file is not run again, so an interrupted benchmark goes on where it was. Our own rows bear a digest of the
-policy's code: a changed policy is run anew.
+A row that is in the file is not run again, so an interrupted benchmark goes on where it was. Rows bear a digest of the
+rule's code: a changed rule is run anew.
 """
 
 import argparse
@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from bench.autoscale.baselines import HpaRunning, KedaWaiting, SloAware, Static
+from bench.autoscale import baselines
+from bench.autoscale.baselines import BASELINES
 from bench.autoscale.cheap import Outcome, Run, replay
 from bench.autoscale.policy import Policy, Tierwright
 from bench.autoscale.scenarios import SCENARIOS, Scenario
@@ -35,33 +36,26 @@ def ours(attainment: float) -> Maker:
     return make
 
 
-def static(replicas: int) -> Maker:
-    """A fixed fleet."""
-    return lambda _: Static(replicas)
+def published(name: str, knob: float) -> Maker:
+    """A baseline; `knob` is the value of its first knob, and the others stay as shipped."""
+    baseline = BASELINES[name]
+    return lambda run: baseline.make(run, {baseline.knobs[0].name: knob})
 
 
-def keda(threshold: float) -> Maker:
-    """KEDA on waiting requests; 5 is the chart's."""
-    return lambda run: KedaWaiting(threshold, most=run.most)
-
-
-def hpa(target: float) -> Maker:
-    """HPA on running and waiting requests per replica."""
-    return lambda run: HpaRunning(target, most=run.most)
-
-
-def slo_aware(scale: float) -> Maker:
-    """llm-d's rule; 1 is as shipped, more takes the latency for that much worse."""
-    return lambda run: SloAware(run.ttft, run.tpot, most=run.most, scale=scale)
+_MORE = {"keda-waiting": (1.0,), "hpa-running": (4.0,), "llm-d-slo-aware": (1.5,)}
+"""First knobs that are run beside what is shipped."""
 
 
 def policies(scenario: Scenario) -> list[tuple[str, str, Maker]]:
-    """Name, knob and maker; best static and the published rules first."""
+    """Name, knob and maker; static fleets and the published rules first."""
     return [
-        *(("static", str(n), static(n)) for n in scenario.statics),
-        *(("keda-waiting", f"{t:g}", keda(t)) for t in (5.0, 1.0)),
-        *(("hpa-running", f"{t:g}", hpa(t)) for t in (16.0, 4.0)),
-        *(("llm-d-slo-aware", f"{s:g}", slo_aware(s)) for s in (1.0, 1.5)),
+        *(("static", str(n), published("static", n)) for n in scenario.statics),
+        *(
+            (name, f"{knob:g}", published(name, knob))
+            for name, each in BASELINES.items()
+            if name != "static"
+            for knob in (each.knobs[0].shipped, *_MORE.get(name, ()))
+        ),
         *(("tierwright", f"{a:g}", ours(a)) for a in (0.99, 0.995, 0.95)),
     ]
 
@@ -133,10 +127,11 @@ def _key(row: dict[str, object]) -> tuple[object, ...]:
 
 
 def _code(policy: str) -> str:
-    """Digest of the files that decide; published rules do not change."""
-    if policy != "tierwright":
+    """Digest of the files that decide; a fixed fleet decides nothing."""
+    if policy == "static":
         return ""
-    files = sorted(Path(capacity.__file__).parent.glob("*.py"))
+    package = capacity if policy == "tierwright" else baselines
+    files = sorted(Path(package.__file__ or "").parent.glob("*.py"))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 

@@ -25,7 +25,7 @@ Values = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A published rule. `re_implemented`: written from a paper that ships nothing, and to be labelled so."""
+    """A published rule. Its first knob moves it between cautious and thrifty. `re_implemented`: written from a paper that ships nothing, and to be labelled so."""
 
     name: str
     knobs: tuple[Knob, ...]

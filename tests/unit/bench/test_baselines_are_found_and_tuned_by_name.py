@@ -9,6 +9,8 @@ from bench.autoscale.baselines import BASELINES
 from bench.autoscale.baselines.knob import Knob
 from bench.autoscale.cheap import A100_8B, Run
 from bench.autoscale.fleet_page import page
+from bench.autoscale.run import policies
+from bench.autoscale.scenarios import SCENARIOS
 from tests.unit.bench.snapshots import follow, seen, text
 from tierwright.planning.counters import Counters
 
@@ -73,3 +75,12 @@ def test_a_knob_spans_its_range_evenly_or_by_powers() -> None:
             Knob("a", *wrong[:3], log=wrong[3])
     with pytest.raises(ValueError, match="share"):
         Knob("a", 5, 0, 10).at(1.5)
+
+
+def test_the_benchmark_runs_every_baseline_as_shipped() -> None:
+    run = {(name, knob): make for name, knob, make in policies(SCENARIOS[0])}
+    for name, baseline in BASELINES.items():
+        if name != "static":
+            shipped = run[name, f"{baseline.knobs[0].shipped:g}"](RUN)
+            assert shipped.name == baseline.make(RUN).name
+    assert {knob for name, knob in run if name == "static"} == {str(n) for n in SCENARIOS[0].statics}
