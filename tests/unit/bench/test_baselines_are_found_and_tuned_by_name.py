@@ -7,11 +7,13 @@ import pytest
 
 from bench.autoscale.baselines import BASELINES
 from bench.autoscale.baselines.knob import Knob
+from bench.autoscale.baselines.loops import Pages, Ready
 from bench.autoscale.cheap import A100_8B, Run
 from bench.autoscale.fleet_page import page
 from bench.autoscale.run import policies
 from bench.autoscale.scenarios import SCENARIOS
 from tests.unit.bench.snapshots import follow, seen, text
+from tierwright.observe.metrics import parse
 from tierwright.planning.counters import Counters
 
 RUN = Run(A100_8B, most=6)
@@ -84,3 +86,32 @@ def test_the_benchmark_runs_every_baseline_as_shipped() -> None:
             shipped = run[name, f"{baseline.knobs[0].shipped:g}"](RUN)
             assert shipped.name == baseline.make(RUN).name
     assert {knob for name, knob in run if name == "static"} == {str(n) for n in SCENARIOS[0].statics}
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_a_page_without_the_wanted_families_moves_no_rule_but_keda(name: str) -> None:
+    rule = BASELINES[name].make(RUN)
+    answers = [rule.tick(seen(at * 10.0, "up 1\n", 4)) for at in range(40)]
+    kept = {None, 4}
+    if name == "keda-waiting":
+        kept = {4, 1, None}  # no series reads as zero
+    elif name in ("llm-d-queue-guard", "llm-d-slo-aware"):
+        kept = {4, 3, 1, None}  # the fallback to one replica; no traffic is no strain
+    assert set(answers) <= kept
+
+
+def test_a_page_is_judged_by_the_replicas_of_its_own_time() -> None:
+    counts = Ready()
+    for now, ready in ((0.0, 2), (10.0, 3), (20.0, 0)):
+        counts.add(now, ready)
+    assert [counts.at(time) for time in (-5.0, 0.0, 9.0, 15.0, 20.0)] == [2, 2, 2, 3, 1]
+
+
+def test_a_page_that_is_shown_twice_covers_no_time() -> None:
+    pages = Pages(60.0)
+    assert pages.span == 0
+    for at, finished in ((0.0, 0), (0.0, 0), (30.0, 5), (60.0, 9), (90.0, 20)):
+        pages.add(at, parse(page(Counters(finished=finished), 10, 10)))
+    assert pages.span == 60
+    assert pages.delta is not None
+    assert pages.delta.finished == 15
