@@ -16,10 +16,10 @@ from tierwright.observe.metrics import parse
 
 
 class ChironStyle:
-    """Backpressure = max(P90 time per token / limit, queue's wait / TTFT limit) is how much of a replica's share is used.
+    """Backpressure = max(P90 time per token / limit, queue's wait / TTFT limit), at most 2.
 
-    Replicas that serve = n x min(1, backpressure) or, above one, n x backpressure; wanted = ceil(serving / utilisation), at most
-    doubled at once. Down by one at a time when wanted stays below for `hold` seconds.
+    Replicas in use = ready x backpressure; wanted = ceil(in use / utilisation), at most twice the ready ones. Down by one at a
+    time when wanted stays below for `hold` seconds.
     """
 
     KNOBS = (

@@ -134,7 +134,7 @@ class HpaRunning:
 
 
 class HpaKv:
-    """HPA on the KV cache's use, a mean over the ready pods; 0.7 is the target of the reference's baseline list."""
+    """HPA on the KV cache's use, a mean over the ready pods; nobody ships a target, 0.7 is a common one."""
 
     KNOBS = (
         Knob("target", 0.7, 0.02, 0.95, log=True),
