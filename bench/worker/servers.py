@@ -1,5 +1,6 @@
 """Starts an engine's server as a process group of its own, waits until it is ready, and ends just that group."""
 
+import ctypes
 import os
 import signal
 import socket
@@ -14,6 +15,7 @@ from pathlib import Path
 
 POLL_SECONDS = 0.05
 GRACE_SECONDS = 30.0
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 class ServerError(Exception):
@@ -46,6 +48,7 @@ def running(spec: ServerSpec, logs: Path) -> Iterator[Running]:
     Raises:
         ServerError: it ended, or was not ready in time.
     """
+    _inherit_orphans()
     port = free_port()
     logs.mkdir(parents=True, exist_ok=True)
     log = logs / f"{spec.name}.log"
@@ -101,6 +104,17 @@ def _end_group(leader: int) -> None:
         os.killpg(leader, signal.SIGKILL)
     except ProcessLookupError:
         return
+    while True:
+        try:
+            os.waitpid(-leader, 0)
+        except ChildProcessError:
+            return
+
+
+def _inherit_orphans() -> None:
+    """Children of a server that outlive it become ours, so that their CPU time counts as ours once they were waited for."""
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
 def free_port() -> int:

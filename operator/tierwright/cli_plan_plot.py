@@ -41,7 +41,12 @@ def draw(found: Sequence[Found], path: Path) -> None:
     with mpl.rc_context(
         {"svg.hashsalt": "tierwright", "svg.fonttype": "none", "font.size": 9, "axes.edgecolor": _INK}
     ):
-        figure = Figure(figsize=(9, 5.6 * len(found)), layout="constrained")
+        # Margins in inches of our own: what matplotlib's solver finds differs from run to run in the last bit.
+        height = 5.6 * len(found)
+        figure = Figure(figsize=(9, height))
+        figure.subplots_adjust(
+            left=0.6 / 9, right=1 - 0.15 / 9, bottom=0.45 / height, top=1 - 0.3 / height, hspace=0.3
+        )
         axes = figure.subplots(3 * len(found), 1, squeeze=False, height_ratios=[2, 3, 2] * len(found))
         for place, each in enumerate(found):
             _tier(each, [row[0] for row in axes[3 * place : 3 * place + 3]])

@@ -21,6 +21,7 @@ def worker_parser() -> argparse.ArgumentParser:
             package = ModuleType(name)
             package.__path__ = [str(WORKER / name.replace(".", "/"))]
             sys.modules[name] = package
+        sys.modules[_NAME].__dict__["__version__"] = "read without its package"
         parser: argparse.ArgumentParser = importlib.import_module(f"{_NAME}.cli.flags").parser()
         return parser
     finally:

@@ -24,6 +24,7 @@ EXTRA_ARGS: Final[tuple[Case, ...]] = (
     ),
     *_flag("--model", "--model=x", "--mode x", "--revision main", "--revis=main"),
     *_flag("--served-model-name", "--served_model_name x", "--served=x"),
+    *_flag("--custom-histogram-buckets", "--custom-histogram-buckets={}", "--custom_histogram_b x"),
     *_flag("--hf-token", "--hf-token x", "--hf_token"),
     *_flag("--download-dir", "--download-dir /x", "--downl=/x"),
     *_flag(

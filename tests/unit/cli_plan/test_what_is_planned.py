@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli_plan.command import plan, planned, tier
+from tests.support.plan_command import plan, planned, tier
 from tierwright.cli import main
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli_plan.command import OBJECTIVES, errors, tier
+from tests.support.plan_command import OBJECTIVES, errors, tier
 
 
 def test_everything_that_is_wrong_is_said_at_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

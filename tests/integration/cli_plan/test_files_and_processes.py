@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.plan_command import ROOT, command, environment, plan, planned
 from tests.support.waiting import eventually
-from tests.unit.cli_plan.command import ROOT, command, environment, plan, planned
 from tierwright.cli import main
 from tierwright.cli_plan_plot import FORMATS
 

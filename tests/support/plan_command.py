@@ -10,7 +10,7 @@ import pytest
 
 from tierwright.cli import main
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 TIER = """\
 apiVersion: tierwright.dev/v1alpha1
 kind: InferenceTier
@@ -61,3 +61,23 @@ def command(*words: object) -> list[str]:
 
 def environment() -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "operator")}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "tier.yaml"
+    path.write_text(tier(), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Twenty minutes: two requests a second, ten of them in the middle third."""
+    lines = ["arrival_s,input_tokens,output_tokens,speed"]
+    at = 0.0
+    while at < 1200:
+        lines.append(f"{at:.3f},1000,100,{'fast' if len(lines) % 5 == 0 else 'standard'}")
+        at += 0.1 if 400 <= at < 800 else 0.5
+    path = tmp_path / "trace.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
