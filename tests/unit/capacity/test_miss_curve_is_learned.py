@@ -10,13 +10,13 @@ from tierwright.capacity.miss_curve import Curve, MissCurve, MissEvidence, learn
 def after(
     curve: Curve, loads: list[float], hours: float = 24.0, clump: float = 5.0, replicas: float = 2.0
 ) -> MissCurve:
-    """What is learned from slots of 300 requests whose misses follow the curve."""
+    """What is learned from slots of 1,500 requests in 300 s whose misses follow the curve."""
     evidence = MissEvidence()
-    slots = round(hours * 60)
+    slots = round(hours * 12)
     for slot in range(slots):
         load = loads[slot % len(loads)]
-        missed = 300 * curve.misses(load, replicas)
-        evidence = evidence.seen(load, replicas, 300.0, missed, 60.0, clump)
+        missed = 1500 * curve.misses(load, replicas)
+        evidence = evidence.seen(load, replicas, 1500.0, missed, 300.0, clump)
     return learned(evidence, "nvidia")
 
 
@@ -33,9 +33,9 @@ def test_the_load_that_holds_is_found(truth: Curve) -> None:
 
 def test_one_replica_at_night_and_four_by_day_are_told_apart() -> None:
     evidence, truth = MissEvidence(), Curve(0.0, 0.8, 8.0, 0.3, 2.0)
-    for slot in range(1440):
+    for slot in range(288):
         replicas = 1.0 if slot % 2 else 4.0
-        evidence = evidence.seen(0.2, replicas, 300.0, 300 * truth.misses(0.2, replicas), 60.0, 5.0)
+        evidence = evidence.seen(0.2, replicas, 1500.0, 1500 * truth.misses(0.2, replicas), 300.0, 5.0)
     curve = learned(evidence, "nvidia")
     assert curve.misses(0.2, 1) == pytest.approx(0.06, abs=0.01)
     assert curve.misses(0.2, 4) == pytest.approx(0.004, abs=0.003)
@@ -69,10 +69,10 @@ def test_far_beyond_what_was_tried_the_prior_is_believed() -> None:
 
 def test_a_load_that_held_yesterday_is_still_known_after_a_quiet_night() -> None:
     evidence = MissEvidence()
-    for _ in range(240):
-        evidence = evidence.seen(0.5, 3.0, 300.0, 0.0, 60.0, 5.0)
-    for _ in range(12 * 60):
-        evidence = evidence.seen(0.05, 1.0, 30.0, 0.0, 60.0, 5.0)
+    for _ in range(48):
+        evidence = evidence.seen(0.5, 3.0, 1500.0, 0.0, 300.0, 5.0)
+    for _ in range(12 * 12):
+        evidence = evidence.seen(0.05, 1.0, 150.0, 0.0, 300.0, 5.0)
     assert learned(evidence, "nvidia").holds(0.01, 3) >= 0.48
 
 
@@ -84,11 +84,11 @@ def test_misses_at_any_load_are_a_floor() -> None:
 
 def test_evidence_fades() -> None:
     bad = MissEvidence()
-    for _ in range(120):
-        bad = bad.seen(0.3, 2.0, 300.0, 100.0, 60.0, 5.0)
+    for _ in range(24):
+        bad = bad.seen(0.3, 2.0, 1500.0, 500.0, 300.0, 5.0)
     good = bad
-    for _ in range(24 * 60):
-        good = good.seen(0.3, 2.0, 300.0, 0.0, 60.0, 5.0)
+    for _ in range(24 * 12):
+        good = good.seen(0.3, 2.0, 1500.0, 0.0, 300.0, 5.0)
     assert learned(bad, "nvidia").misses(0.3, 2) > 0.2
     assert learned(good, "nvidia").misses(0.3, 2) < 0.01
 
