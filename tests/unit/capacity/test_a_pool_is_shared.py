@@ -65,6 +65,10 @@ def test_traffic_that_falls_back_is_the_other_tiers_demand() -> None:
     assert (standard.replicas, standard.short) == (4, 1)
 
 
+def test_a_pool_without_tiers_grants_nothing() -> None:
+    assert divide((), 8) == ()
+
+
 def test_a_ring_of_fallbacks_ends() -> None:
     one = replace(STANDARD, tier="one", wanted=10, fallback="two")
     two = replace(STANDARD, tier="two", wanted=10, fallback="one")
