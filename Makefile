@@ -14,7 +14,7 @@ help:  ## show the targets
 
 venv: .venv/.stamp  ## make the virtual environment from the hash-locked requirements
 
-check: .venv/.stamp  ## format, lint, types, import contracts, file length, unit tests; 40 s, 55 s the first time
+check: .venv/.stamp  ## format, lint, types, import contracts, file length, unit tests; 50 s with warm caches
 	@$(RUN) bash dev/check.sh
 
 fix: .venv/.stamp  ## format the code and mend what the linter can
