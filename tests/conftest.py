@@ -1,6 +1,7 @@
 """Fixtures for all tests: one cluster and one operator per run, a namespace per test."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 
 
 QUICK = {"resync_seconds": "1", "autoscale_seconds": "1", "autoscale_state_seconds": "5"}
+
+
+def pytest_configure() -> None:
+    """A shell that starts the tests in its background has them ignore Ctrl-C, and all that they start."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """Fixtures of the worker's tests: the real model, and a folder that keeps what is slow to make between runs."""
 
 import os
+import signal
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -8,6 +9,11 @@ import pytest
 
 from tests.worker.support import Bench, bench, read_bench
 from tierwright_worker.loading.model import Model, open_model
+
+
+def pytest_configure() -> None:
+    """A shell that starts the tests in its background has them ignore Ctrl-C, and all that they start."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
