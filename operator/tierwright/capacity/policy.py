@@ -31,7 +31,8 @@ class Step:
 
 def step(settings: TierSettings, state: TierState, seen: Observation, now: float) -> Step:
     """Decide how many replicas the tier should have at `now`, seconds since 1970. Ticks must come in order of time."""
-    state = replace(state, starts=state.starts.seen(seen.started))
+    last_down = now if seen.wanted < state.wanted else state.last_down
+    state = replace(state, starts=state.starts.seen(seen.started), wanted=seen.wanted, last_down=last_down)
     p90 = state.starts.quantile(0.9, settings.cold_start)
     failing = sum(age > _LATE * p90 for age in seen.starting)
     inputs = Inputs(seen.ready, len(seen.starting), failing, seen.wanted)
@@ -47,8 +48,6 @@ def step(settings: TierSettings, state: TierState, seen: Observation, now: float
     state = replace(state, needed=_remembered(state.needed, now, plan.replicas, hold))
     inputs = replace(inputs, plan=plan)
     outcome = bounded(settings, seen, _call(settings, state, plan, failing, hold, now))
-    if outcome.replicas < seen.wanted:
-        state = replace(state, last_down=now)
     return Step(state, Decision(outcome.replicas, outcome.reason, inputs, outcome.unplaced))
 
 

@@ -18,7 +18,7 @@ from tierwright.capacity.starts import Starts
 from tierwright.capacity.step_time import StepPoints
 from tierwright.capacity.work import Mix, StepTime
 
-VERSION: Final = 2
+VERSION: Final = 3
 MOST_BYTES: Final = 64 * 1024
 """Bound on the JSON of one tier; a ConfigMap holds 1 MiB."""
 _T = TypeVar("_T")
@@ -53,6 +53,9 @@ class TierState:
     since: float = math.inf
     """Since when data came without a long gap."""
     last_down: float = -math.inf
+    """When fewer replicas were last asked for than before, whoever asked."""
+    wanted: int = 0
+    """What was asked for at the last tick."""
     last_busy: float = -math.inf
     """When a request last came, ran or waited."""
     rows: tuple[Row, ...] = ()
@@ -91,13 +94,14 @@ def load(text: str) -> TierState | None:
         if document["version"] != VERSION:
             return None
         state = _unpacked(TierState, document["tier"])
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
         return None
     return TierState(
         **{
             **{each.name: getattr(state, each.name) for each in fields(TierState)},
             "last_at": -math.inf,
             "since": math.inf,
+            "wanted": 0,
             "rows": (),
             "slot": Slot(),
         }

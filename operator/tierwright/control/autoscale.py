@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
+from tierwright.capacity.state import TierState
 from tierwright.control.autoscale_report import tick_of
 from tierwright.control.autoscale_start import first_memory
 from tierwright.control.autoscale_state import States, is_due
@@ -133,6 +134,8 @@ class Autoscaler:
                     changed.add(each.key)
             except Exception:
                 log.exception("the autoscaler failed at %s/%s because of a bug", *each.key)
+                # What was learned may be what it failed at; without it nothing shrinks before a full window.
+                self._memories[each.key] = replace(self._memories[each.key], state=TierState())
         self._on_change(changed)
 
     def _stood_still(self) -> bool:
@@ -149,11 +152,16 @@ class Autoscaler:
             now = self._clock()
             if not is_due(memory, now, self._timing.between_writes):
                 continue
-            await self._states.save(tier, memory, now)
+            try:
+                saved = await self._states.save(tier, memory, now)
+            except Exception:
+                log.exception("what was learned of %s/%s cannot be written because of a bug", *key)
+                saved = False
             kept = self._memories.get(key)
             # Whether or not it was written: not again at once.
             if kept is not None and kept.uid == memory.uid:
-                self._memories[key] = replace(kept, written_at=now, heard_kept=memory.heard)
+                heard = memory.heard if saved else kept.heard_kept
+                self._memories[key] = replace(kept, written_at=now, heard_kept=heard)
 
     async def _tick_for_ever(self, source: PageReader) -> None:
         loop = asyncio.get_running_loop()
@@ -222,6 +230,9 @@ class Autoscaler:
                 except KubeError as error:
                     log.warning("what was learned of %s/%s cannot be asked for: %s", *subject.key, error)
                     return
+                except Exception:
+                    log.exception("what was learned of %s/%s cannot be read because of a bug", *subject.key)
+                    learned = None
             obj = self._store.tier(*subject.key)
             self._memories[subject.key] = first_memory(subject, obj, learned, self._clock())
 

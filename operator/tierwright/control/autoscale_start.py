@@ -1,5 +1,7 @@
 """What is known of a tier when an operator looks at it for the first time: what lay in the cluster, and what its status tells."""
 
+from dataclasses import replace
+
 from tierwright.capacity.starts import Starts
 from tierwright.capacity.state import TierState
 from tierwright.control.autoscale_state import Learned
@@ -19,6 +21,9 @@ def first_memory(subject: Subject, obj: Object | None, learned: Learned | None, 
     status = stored_status(obj or {})
     generation = int(((obj or {}).get("metadata") or {}).get("generation") or 0)
     shown = remembered(status, generation, now)
+    if shown is not None and shown.view.wanted is not None:
+        # The status may be older than the replicas: whoever wrote it may have ended between the two.
+        shown = replace(shown, view=replace(shown.view, wanted=subject.wanted))
     objectives = latency_objectives(subject.tier)
     if learned is not None:
         return Memory(

@@ -168,9 +168,15 @@ def shares(
     grants = divide([_claim(each, largest) for each in sharers], total)
     kept = _kept(sharers, grants, total) if _is_owed(sharers, grants) else {}
     smallest = 0 if on_nodes is not None else min(waiting)
+    # A grant goes by what the last plan called for; who calls for more by now has what nobody was granted.
+    spare = max(
+        0, total - sum(grant.replicas * each.devices for each, grant in zip(sharers, grants, strict=True))
+    )
     return {
         each.key: Share(
-            placeable=max(grant.replicas, each.minimum) if each.devices >= smallest else None,
+            placeable=max(grant.replicas + spare // each.devices, each.minimum)
+            if each.devices >= smallest
+            else None,
             ceiling=kept.get(each.key),
             taken_on=grant.taken_on,
         )

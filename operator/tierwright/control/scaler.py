@@ -60,6 +60,8 @@ def decide(
     if tier.spec.suspend:
         return ScaleView(0, Reason.SUSPENDED, "spec.suspend asks for no replicas", suspended=True)
     scaling = tier.spec.scaling
+    if view is not None and view.reason is Reason.MANUAL:
+        view = None  # of before the mode changed
     if scaling.mode == "Auto":
         kept = before.live if before.live is not None else before.reported
         # Zero below the bounds is what a suspension left, whatever the tier went through since: it says nothing.

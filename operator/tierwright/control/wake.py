@@ -20,7 +20,7 @@ class Wake:
     queued: float
     """For the autoscaler's observation: requests in front of the tier. A wake-up is a request that waits, for a tier at zero alone."""
     heard: str
-    """The value that was acted on; kept beside what was learned of the tier, and given back with the next question."""
+    """The value that has led to replicas; kept beside what was learned of the tier, and given back with the next question."""
 
 
 def wake(
@@ -41,7 +41,9 @@ def wake(
         return Wake(queued, heard)
     else:
         called = text != heard and (now - due).total_seconds() < hold
-    return Wake(max(queued, 1.0) if called and asked == 0 else queued, text)
+    if called and asked == 0:
+        return Wake(max(queued, 1.0), heard)
+    return Wake(queued, text)
 
 
 def _time(text: str) -> datetime | None:

@@ -139,3 +139,14 @@ def test_one_silent_pod_holds_the_size() -> None:
     for _ in range(200):
         tier.tick(1.0, change=lambda seen: replace(seen, pods=(pod(1.0),) * (seen.ready - 1)))
     assert tier.wanted == before
+
+
+def test_a_smaller_number_that_nobody_follows_stands_still() -> None:
+    """Mode Recommend, a paused tier: what is recommended must not go to and fro once a minute."""
+    state, calls = TierState(), []
+    for tick in range(180):
+        now = START + 10 * tick
+        outcome = step(SETTINGS, state, Observation(fleet(0.0, 5), ready=5, wanted=5), now)
+        state = outcome.state
+        calls.append(outcome.decision.replicas)
+    assert set(calls[-90:]) == {4}

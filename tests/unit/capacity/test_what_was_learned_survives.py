@@ -81,6 +81,7 @@ def test_after_a_restart_growth_is_not_held() -> None:
         '{"version":99,"tier":[]}',
         '{"version":1,"tier":[]}',
         '{"version":1}',
+        dump(TierState()).replace("Infinity", "1" + "0" * 400).replace('"inf"', "1" + "0" * 400),
     ],
 )
 def test_damage_loses_the_state(text: str) -> None:

@@ -15,10 +15,15 @@ def ask(value: str | None, heard: str = "", *, asked: int = 0, queued: float = 0
 
 
 def test_a_changed_value_wakes_once() -> None:
-    first = ask("ticket-7")
-    assert first == Wake(1.0, "ticket-7")
+    first = ask("ticket-7", asked=1)
+    assert first == Wake(0.0, "ticket-7")
     assert ask("ticket-7", first.heard) == Wake(0.0, "ticket-7")
     assert ask("ticket-8", first.heard).queued == 1.0
+
+
+def test_a_value_is_heard_only_once_replicas_are_asked_for() -> None:
+    """They may be refused for a while, or the tier may be paused."""
+    assert ask("ticket-7") == ask("ticket-7", ask("ticket-7").heard) == Wake(1.0, "")
 
 
 def test_no_value_wakes_nobody_and_forgets_nothing() -> None:
@@ -53,11 +58,11 @@ def test_a_time_without_a_zone_is_utc_and_a_bare_date_is_a_word() -> None:
 
 def test_a_long_value_is_remembered_in_part() -> None:
     long = "x" * 5000
-    first = ask(long)
+    first = ask(long, asked=1)
     assert len(first.heard) == MOST_CHARACTERS
     assert ask(long, first.heard).queued == 0.0
 
 
 def test_requests_that_wait_wake_without_an_annotation() -> None:
     assert ask(None, queued=3.0) == Wake(3.0, "")
-    assert ask("ticket-7", queued=3.0) == Wake(3.0, "ticket-7")
+    assert ask("ticket-7", queued=3.0) == Wake(3.0, "")

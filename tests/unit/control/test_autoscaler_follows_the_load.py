@@ -1,11 +1,15 @@
 """The whole way from pages to replicas: up and down with the load, still without data, and never down because of a restart."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
+import pytest
+
 from tests.support.played_engines import WORK
-from tests.unit.control.fleet import KEY, SCALING, Fleet, status_of
+from tests.unit.control.fleet import KEY, SCALING, Fleet, InMemory, status_of
 from tierwright.api.conditions import Reason
+from tierwright.capacity.miss_curve import MissEvidence
 
 QUIET, BUSY = 2.0, 50.0
 """Requests per second: one replica holds the objectives up to about 13."""
@@ -91,6 +95,58 @@ def test_a_restart_on_a_quiet_day_waits_for_a_full_window_before_it_shrinks() ->
     fleet.restart()
     fleet.run(290, QUIET)
     assert set(fleet.history[-29:]) == {before}
+
+
+def test_a_restart_between_the_replicas_and_the_status_takes_none_away() -> None:
+    fleet = Fleet()
+    fleet.run(900, QUIET)
+    shown = fleet.view
+    assert shown is not None
+    fleet.status = status_of(shown)
+    fleet.put_tier()
+    fleet.run(300, BUSY)
+    before = fleet.replicas
+    assert before > 1
+    fleet.restart()
+    fleet.run(60, BUSY)
+    assert min(fleet.history[-6:]) == before
+
+
+def test_a_state_that_the_policy_fails_at_is_lost_and_learned_again() -> None:
+    fleet = Fleet()
+    fleet.run(900, QUIET)
+    memory = fleet.autoscaler._memories[KEY]
+    wrong = replace(memory.state, evidence=MissEvidence((0.0, 0.0)))
+    fleet.autoscaler._memories[KEY] = replace(memory, state=wrong)
+    fleet.run(600, BUSY)
+    assert fleet.replicas > 1
+
+
+def test_a_state_that_cannot_even_be_read_costs_what_was_learned_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fleet = Fleet()
+    fleet.run(300, QUIET)
+    monkeypatch.setattr(InMemory, "load", lambda *_: 1 / 0)
+    fleet.restart()
+    fleet.run(600, BUSY)
+    assert fleet.replicas > 1
+
+
+def test_a_wake_up_counts_as_kept_only_once_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = Fleet(scaling={**SCALING, "minReplicas": 0})
+    fleet.run(600, QUIET)
+    fleet.run(1200, 0.0)
+    fleet.annotations["tierwright.dev/wake"] = "please"
+    fleet.put_tier()
+    with monkeypatch.context() as broken:
+        broken.setattr(InMemory, "save", lambda *_: 1 / 0)
+        fleet.run(1200, 0.0)
+    assert fleet.replicas == 0
+    fleet.run(600, 0.0)
+    fleet.restart()
+    fleet.run(300, 0.0)
+    assert set(fleet.history[-30:]) == {0}
 
 
 def test_an_operator_that_stood_still_asks_for_nothing_before_it_has_looked_again() -> None:

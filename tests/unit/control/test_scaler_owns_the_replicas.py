@@ -10,6 +10,7 @@ from tests.unit.control.pods import deployment, tier
 from tierwright.api.conditions import Reason
 from tierwright.control import scaler
 from tierwright.control.scaler import Held
+from tierwright.observe.snapshot import ScalingView
 
 AUTO = {"mode": "Auto", "minReplicas": 2, "maxReplicas": 6, "objectives": {"timeToFirstToken": "500ms"}}
 
@@ -53,6 +54,13 @@ def test_wanted_replicas(spec: dict[str, Any], held: Held, wanted: int, reason: 
     view = scaler.decide(tier(**spec), held, None)
     assert (view.wanted, view.reason) == (wanted, reason)
     assert view.suspended == (reason is Reason.SUSPENDED)
+
+
+@pytest.mark.parametrize("mode", ["Auto", "Recommend"])
+def test_words_of_before_the_mode_changed_are_not_told(mode: str) -> None:
+    former = ScalingView(None, None, Reason.MANUAL, "", follows_load=False)
+    changed = tier(replicas=3, scaling={**AUTO, "mode": mode})
+    assert scaler.decide(changed, Held(live=3), None, former) == scaler.decide(changed, Held(live=3), None)
 
 
 def test_another_autoscaler_on_the_workload_makes_the_scaler_silent() -> None:

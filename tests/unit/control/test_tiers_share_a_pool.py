@@ -111,6 +111,8 @@ def test_nodes_that_may_be_read_are_the_budget_before_anybody_waits() -> None:
     fast, standard = shared(replace(FAST, wanted=20), calm, nodes={"a": 8, "b": 4})
     assert (fast.placeable, fast.ceiling) == (11, None)
     assert standard.placeable == 1
+    # What the last plan did not call for is nobody's, and there for whoever calls for more by now.
+    assert shared(replace(FAST, wanted=2), calm, nodes={"a": 8, "b": 4})[0].placeable == 11
 
 
 def test_a_minimum_is_asked_for_however_full_the_pool() -> None:
