@@ -82,7 +82,7 @@ def test_autoscaler_moves_a_tier_in_mode_recommend_too(k8s: Kubernetes) -> None:
     assert replicas(k8s) == 1
     k8s.create(autoscaler(TIER_TARGET, 2, 4))
     eventually(is_scaled_to(k8s, 2), "the HPA's minimum is reached", deadline_s=90)
-    assert k8s.condition(NAME, "ScalingActive")["reason"] == "Manual"
+    assert k8s.condition(NAME, "ScalingActive")["reason"] == "Recommending"
     status: Any = k8s.must_get("HorizontalPodAutoscaler", "users-own")["status"]
     able = {each["type"]: each["status"] for each in status["conditions"]}
     assert able["AbleToScale"] == "True", status
