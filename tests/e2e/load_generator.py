@@ -7,6 +7,7 @@ requests it sends none any more, and stays, so that the results can be read.
 
 import http.client
 import json
+import socket
 import sys
 import threading
 import time
@@ -15,6 +16,8 @@ from typing import Any
 
 AT_ONCE = 200
 """Requests in flight; a request beyond them is written down as one that was not sent."""
+REACHABLE_WITHIN = 30.0
+"""Seconds; after that the requests tell what is wrong."""
 PROMPT = "Tell why every request that was accepted is answered to its end. "
 LOCK = threading.Lock()
 
@@ -68,8 +71,24 @@ def note(folder: Path, result: dict[str, Any]) -> None:
         file.write(json.dumps(result) + "\n")
 
 
+def wait_until_reachable(address: str) -> None:
+    """A node knows a Service's ready pods a moment after the API server does: only then is there something to measure."""
+    host, _, port = address.rpartition(":")
+    until = time.monotonic() + REACHABLE_WITHIN
+    while True:
+        try:
+            socket.create_connection((host, int(port)), timeout=5).close()
+        except OSError:
+            if time.monotonic() > until:
+                return
+            time.sleep(0.1)
+        else:
+            return
+
+
 def main(address: str, model: str, folder: Path, most: int, tokens: int) -> None:
     """Send at even distances, whatever becomes of the requests before."""
+    wait_until_reachable(address)
     slots = threading.Semaphore(AT_ONCE)
     due = time.monotonic()
 
