@@ -14,7 +14,8 @@ from tests.support.prometheus import Prometheus, running_prometheus
 from tierwright.observe.metrics import MetricsPage
 from tierwright.observe.page_delta import between
 from tierwright.observe.prometheus_source import PrometheusSettings, PrometheusSource
-from tierwright.observe.scrape import Scraped, ScrapeFault, Scraper, ScrapeSettings, Target
+from tierwright.observe.readings import Scraped, ScrapeFault, Target
+from tierwright.observe.scrape import Scraper, ScrapeSettings
 
 pytestmark = pytest.mark.integration
 

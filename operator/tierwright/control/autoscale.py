@@ -1,7 +1,7 @@
 """The autoscaler's loop: each tick reads the pods of all tiers, decides for each tier, and tells what changed.
 
 It writes neither replicas nor status: it keeps a view of each tier, which the reconciler reads, and asks for a reconcile
-when that view changes. One tier's trouble, a bug included, costs that tier a tick and no other anything.
+when that view changes. One tier's trouble costs no other anything; a bug costs that tier a tick and what was learned of it.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from tierwright.control.pools import Pools
 from tierwright.control.tier_settings import LoopTiming
 from tierwright.engines.engine import HTTP_PORT
 from tierwright.kube.errors import KubeError
-from tierwright.observe.scrape import Scraped, Target
+from tierwright.observe.readings import Scraped, Target
 from tierwright.observe.snapshot import ScalingView
 from tierwright.observe.store import Store, TierKey
 from tierwright.telemetry.autoscaling import AutoscalingMetrics

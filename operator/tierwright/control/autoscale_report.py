@@ -10,7 +10,7 @@ from tierwright.control.decision_words import REASONS
 from tierwright.control.latency_window import Percentiles
 from tierwright.control.pool_budget import pool_of
 from tierwright.control.tier_settings import latency_objectives
-from tierwright.observe.scrape import Scraped
+from tierwright.observe.readings import Scraped
 from tierwright.telemetry.autoscaling_values import (
     DecisionInputs,
     JudgedRequests,

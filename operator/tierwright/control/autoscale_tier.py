@@ -24,7 +24,7 @@ from tierwright.control.tier_settings import LoopTiming, latency_objectives, tie
 from tierwright.control.wake import WAKE_ANNOTATION, wake
 from tierwright.observe.metrics import MetricsPage
 from tierwright.observe.page_delta import PageDelta, between
-from tierwright.observe.scrape import Scraped
+from tierwright.observe.readings import Scraped
 from tierwright.observe.snapshot import ScalingView
 
 _PODS_NAMED: Final = 3

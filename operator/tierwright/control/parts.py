@@ -17,7 +17,8 @@ from tierwright.kube.client import HttpKubeClient
 from tierwright.kube.events import EventRecorder
 from tierwright.observe.metrics import FaultKind
 from tierwright.observe.prometheus_source import PrometheusSettings, PrometheusSource, server_authority
-from tierwright.observe.scrape import ScrapeFault, Scraper, ScrapeSettings, authority
+from tierwright.observe.readings import ScrapeFault
+from tierwright.observe.scrape import Scraper, ScrapeSettings, authority
 from tierwright.observe.store import Store, TierKey
 from tierwright.settings import Settings, SettingsError
 from tierwright.telemetry.autoscaling import AutoscalingMetrics

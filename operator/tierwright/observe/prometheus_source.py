@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
@@ -20,12 +19,11 @@ import aiohttp
 
 from tierwright.observe import metric_names as names
 from tierwright.observe.metrics import PageRefusedError, parse
-from tierwright.observe.scrape import Scraped, ScrapeFault, Target
+from tierwright.observe.readings import Scraped, ScrapeFault, Target, bearer, body_of, fault_of
 
 SAMPLED_AT: Final = "tierwright_sampled_at"
 """Name under which the query answers when a pod's page was read."""
 _NOT_OF_THE_ENGINE: Final = ("__name__", "instance", "job")
-_CHUNK: Final = 64 * 1024
 _OK: Final = 200
 
 
@@ -125,19 +123,10 @@ class PrometheusSource:
         try:
             document = await self._ask(query_for(instances, self._settings.matchers))
             samples = samples_of(document)
-        except TimeoutError:
-            fault, words = ScrapeFault.TIMED_OUT, f"no whole answer within {self._settings.timeout:g} s"
-        except PageRefusedError as error:
-            fault, words = ScrapeFault.TOO_LARGE, str(error)
-        except (aiohttp.ClientResponseError, AnswerError) as error:
-            fault, words = (
-                ScrapeFault.REFUSED,
-                error.message if isinstance(error, aiohttp.ClientResponseError) else str(error),
-            )
-        except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientSSLError) as error:
-            fault, words = ScrapeFault.NOT_TRUSTED, str(error)
-        except (aiohttp.ClientError, OSError) as error:
-            words = f"{type(error).__name__}: {error}"
+        except AnswerError as error:
+            fault, words = ScrapeFault.REFUSED, str(error)
+        except (aiohttp.ClientError, OSError, PageRefusedError) as error:  # a TimeoutError is an OSError
+            fault, words = fault_of(error, self._settings.timeout)
         if words:
             told = f"the Prometheus server: {words}"
             return {target.uid: Scraped(self._clock(), None, fault, told) for target in targets}
@@ -168,15 +157,11 @@ class PrometheusSource:
 
     async def _ask(self, query: str) -> Any:
         url = f"{self._settings.url.rstrip('/')}/api/v1/query"
-        headers = _headers(self._settings.token_file)
+        headers = bearer(self._settings.token_file)
         async with self._session.post(
             url, data={"query": query}, headers=headers, allow_redirects=False
         ) as answer:
-            body = bytearray()
-            async for chunk in answer.content.iter_chunked(_CHUNK):
-                body += chunk
-                if len(body) > self._settings.most_bytes:
-                    raise PageRefusedError(f"an answer of more than {self._settings.most_bytes:,} bytes")
+            body = await body_of(answer, self._settings.most_bytes)
             if answer.status != _OK:
                 words = f"status {answer.status}: {body[:200].decode('utf-8', errors='replace')}"
                 raise aiohttp.ClientResponseError(
@@ -255,17 +240,6 @@ def server_authority(ca_file: str) -> ssl.SSLContext:
     Raises OSError when the file cannot be read or holds no certificate.
     """
     return ssl.create_default_context(cafile=ca_file)
-
-
-def _headers(token_file: str) -> Mapping[str, str]:
-    """Without a token where its file cannot be read: the server's answer then says that one is missing."""
-    if not token_file:
-        return {}
-    try:
-        token = Path(token_file).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        return {}
-    return {"Authorization": f"Bearer {token}"} if token else {}
 
 
 def _batches(targets: Sequence[Target], size: int) -> Iterator[Sequence[Target]]:

@@ -6,55 +6,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
-from pathlib import Path
 from types import TracebackType
 from typing import Final
 
 import aiohttp
 
-from tierwright.observe.metrics import MAX_PAGE, MetricsPage, PageRefusedError, parse
+from tierwright.observe.metrics import MAX_PAGE, MetricsPage, parse
+from tierwright.observe.readings import Scraped, ScrapeFault, Target, bearer, body_of, fault_of
 
-_CHUNK: Final = 64 * 1024
 _OK: Final = 200
-
-
-class ScrapeFault(StrEnum):
-    """Why a pod gave no page."""
-
-    UNREACHABLE = "Unreachable"
-    """No connection, or it broke."""
-    TIMED_OUT = "TimedOut"
-    REFUSED = "Refused"
-    """Another status than 200."""
-    TOO_LARGE = "TooLarge"
-    NOT_TRUSTED = "NotTrusted"
-    """Its certificate is not one of the authority that was set."""
-    NO_ADDRESS = "NoAddress"
-    """The pod has no address yet."""
-    NOT_SCRAPED = "NotScraped"
-    """The Prometheus server that is read in place of pods has no sample of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """One pod to read; ``uid`` tells it from another pod of the same address later."""
-
-    uid: str
-    host: str
-    """IP address; empty when the pod has none."""
-    port: int
-
-
-@dataclass(frozen=True, slots=True)
-class Scraped:
-    """What came of one reading; ``at`` is when it ended, on the clock that was given."""
-
-    at: float
-    page: MetricsPage | None
-    fault: ScrapeFault | None = None
-    words: str = ""
-    """The fault in words."""
+_PLAIN: Final = {"Accept": "text/plain;version=0.0.4", "Accept-Encoding": "identity"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +82,7 @@ class Scraper:
         """
         ordered = sorted(targets, key=lambda target: self._slow[target.uid])
         places = asyncio.Semaphore(self._settings.concurrency)
-        headers = _headers(self._settings.token_file)
+        headers = {**_PLAIN, **bearer(self._settings.token_file)}
         until = asyncio.get_running_loop().time() + self._settings.budget
 
         async def one(target: Target) -> Scraped:
@@ -148,16 +109,8 @@ class Scraper:
         try:
             async with asyncio.timeout(self._settings.timeout):
                 page = parse(await self._text(target, headers))
-        except TimeoutError:
-            fault, words = ScrapeFault.TIMED_OUT, f"no whole page within {self._settings.timeout:g} s"
-        except PageRefusedError as error:
-            fault, words = ScrapeFault.TOO_LARGE, str(error)
-        except aiohttp.ClientResponseError as error:
-            fault, words = ScrapeFault.REFUSED, f"status {error.status}"
-        except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientSSLError) as error:
-            fault, words = ScrapeFault.NOT_TRUSTED, str(error)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            fault, words = ScrapeFault.UNREACHABLE, f"{type(error).__name__}: {error}"
+        except (aiohttp.ClientError, OSError, ValueError) as error:  # a TimeoutError is an OSError
+            fault, words = fault_of(error, self._settings.timeout)
         return Scraped(self._clock(), page, fault, words)
 
     async def _text(self, target: Target, headers: Mapping[str, str]) -> str:
@@ -166,24 +119,8 @@ class Scraper:
         async with self._session.get(url, headers=headers, allow_redirects=False) as answer:
             if answer.status != _OK:
                 raise aiohttp.ClientResponseError(answer.request_info, (), status=answer.status)
-            body = bytearray()
-            async for chunk in answer.content.iter_chunked(_CHUNK):
-                body += chunk
-                if len(body) > self._settings.most_bytes:
-                    raise PageRefusedError(f"the page has more than {self._settings.most_bytes:,} bytes")
+            body = await body_of(answer, self._settings.most_bytes)
             return body.decode("utf-8", errors="replace")
-
-
-def _headers(token_file: str) -> Mapping[str, str]:
-    """Without a token where its file cannot be read: the pod's answer then says that one is missing."""
-    plain = {"Accept": "text/plain;version=0.0.4", "Accept-Encoding": "identity"}
-    if not token_file:
-        return plain
-    try:
-        token = Path(token_file).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        return plain
-    return {**plain, "Authorization": f"Bearer {token}"} if token else plain
 
 
 def authority(ca_file: str) -> ssl.SSLContext:

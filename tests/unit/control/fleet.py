@@ -24,7 +24,8 @@ from tierwright.desired.labels import TIER_LABEL
 from tierwright.desired.names import label_value
 from tierwright.kube.resources import DEPLOYMENT, POD
 from tierwright.observe.metrics import FaultKind, parse
-from tierwright.observe.scrape import Scraped, ScrapeFault, Scraper, Target
+from tierwright.observe.readings import Scraped, ScrapeFault, Target
+from tierwright.observe.scrape import Scraper
 from tierwright.observe.snapshot import ScalingView
 from tierwright.observe.store import Store
 from tierwright.telemetry.autoscaling import AutoscalingMetrics

@@ -10,7 +10,7 @@ from tests.unit.control.pods import condition
 from tests.unit.control.test_autoscaler_follows_the_load import BUSY, QUIET
 from tierwright.api.conditions import Reason
 from tierwright.observe.metrics import parse
-from tierwright.observe.scrape import Scraped, Target
+from tierwright.observe.readings import Scraped, Target
 
 HOLD = 300
 """Seconds for which fewer must be enough."""

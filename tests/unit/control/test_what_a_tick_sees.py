@@ -19,7 +19,7 @@ from tierwright.control.tier_settings import (
     tier_settings,
 )
 from tierwright.observe.metrics import parse
-from tierwright.observe.scrape import Scraped, ScrapeFault
+from tierwright.observe.readings import Scraped, ScrapeFault
 
 Object = dict[str, Any]
 CREATED = 1_796_036_400.0

@@ -18,7 +18,8 @@ from cryptography.x509.oid import NameOID
 
 from dev.cluster.machine.ports import free_port
 from tests.unit.observe.engine_page import page
-from tierwright.observe.scrape import Scraped, ScrapeFault, Scraper, ScrapeSettings, Target, authority
+from tierwright.observe.readings import Scraped, ScrapeFault, Target
+from tierwright.observe.scrape import Scraper, ScrapeSettings, authority
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -27,7 +27,7 @@ from tierwright.observe.prometheus_source import (
     samples_of,
     server_authority,
 )
-from tierwright.observe.scrape import Scraped, ScrapeFault, Target
+from tierwright.observe.readings import Scraped, ScrapeFault, Target
 
 POD = Target("a", "10.0.0.1", 8000)
 OTHER = Target("b", "10.0.0.2", 8000)
