@@ -1,5 +1,6 @@
 """Decides which tiers the autoscaler looks at: those that have a workload and are neither suspended nor on their way out."""
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,8 @@ from tierwright.control.observation import LivePod, live_pods
 from tierwright.control.tier_settings import has_objectives
 from tierwright.kube.resources import Object
 from tierwright.observe.store import Store, TierKey
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,11 @@ class TierFinder:
             metadata = obj["metadata"]
             key, uid = (metadata["namespace"], metadata["name"]), str(metadata["uid"])
             uids[key] = uid
-            subject = self._subject(key, uid, obj, now)
+            try:
+                subject = self._subject(key, uid, obj, now)
+            except Exception:
+                log.exception("%s/%s is not looked at because of a bug", *key)
+                subject = None
             if subject is None:
                 resting.add(key)
             else:

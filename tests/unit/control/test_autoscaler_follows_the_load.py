@@ -1,8 +1,10 @@
 """The whole way from pages to replicas: up and down with the load, still without data, and never down because of a restart."""
 
+import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -10,6 +12,8 @@ from tests.support.played_engines import WORK
 from tests.unit.control.fleet import KEY, SCALING, Fleet, InMemory, status_of
 from tierwright.api.conditions import Reason
 from tierwright.capacity.miss_curve import MissEvidence
+from tierwright.control import autoscale_subjects
+from tierwright.control.kinds import INFERENCE_TIER
 
 QUIET, BUSY = 2.0, 50.0
 """Requests per second: one replica holds the objectives up to about 13."""
@@ -278,3 +282,19 @@ def test_a_pod_that_is_ready_and_silent_beside_others_keeps_the_tier_from_shrink
     assert fleet.view is not None
     assert fleet.view.reason is Reason.PARTIAL_METRICS
     assert "pod pod-1: no whole page" in fleet.view.message
+
+
+def test_a_tier_that_cannot_even_be_looked_at_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = Fleet()
+    other = copy.deepcopy(fleet.store.tier(*KEY))
+    assert other is not None
+    other["metadata"] |= {"name": "other", "uid": "u-2"}
+    fleet.store.put(INFERENCE_TIER, other)
+    parse = autoscale_subjects.parse_tier
+
+    def fails(obj: dict[str, Any], **how: Any) -> Any:
+        return 1 / 0 if obj["metadata"]["name"] == "other" else parse(obj, **how)
+
+    monkeypatch.setattr(autoscale_subjects, "parse_tier", fails)
+    fleet.run(600, BUSY)
+    assert fleet.replicas > 1
