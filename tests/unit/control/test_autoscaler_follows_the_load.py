@@ -11,8 +11,8 @@ import pytest
 from tests.support.played_engines import WORK
 from tests.unit.control.fleet import KEY, SCALING, Fleet, InMemory, status_of
 from tierwright.api.conditions import Reason
+from tierwright.api.parse import parse_tier
 from tierwright.capacity.miss_curve import MissEvidence
-from tierwright.control import autoscale_subjects
 from tierwright.control.kinds import INFERENCE_TIER
 
 QUIET, BUSY = 2.0, 50.0
@@ -290,11 +290,10 @@ def test_a_tier_that_cannot_even_be_looked_at_stops_no_other(monkeypatch: pytest
     assert other is not None
     other["metadata"] |= {"name": "other", "uid": "u-2"}
     fleet.store.put(INFERENCE_TIER, other)
-    parse = autoscale_subjects.parse_tier
 
     def fails(obj: dict[str, Any], **how: Any) -> Any:
-        return 1 / 0 if obj["metadata"]["name"] == "other" else parse(obj, **how)
+        return 1 / 0 if obj["metadata"]["name"] == "other" else parse_tier(obj, **how)
 
-    monkeypatch.setattr(autoscale_subjects, "parse_tier", fails)
+    monkeypatch.setattr("tierwright.control.autoscale_subjects.parse_tier", fails)
     fleet.run(600, BUSY)
     assert fleet.replicas > 1
