@@ -14,7 +14,8 @@ from pathlib import Path
 from bench.autoscale import baselines
 from bench.autoscale.baselines import BASELINES
 from bench.autoscale.cheap import Outcome, Run, replay
-from bench.autoscale.policy import Policy, Tierwright
+from bench.autoscale.ours import Tierwright
+from bench.autoscale.policy import Policy
 from bench.autoscale.scenarios import SCENARIOS, Scenario
 from bench.autoscale.traces import Request
 from tierwright import capacity

@@ -6,7 +6,7 @@ import pytest
 
 from bench.autoscale.baselines import KedaWaiting, SloAware, Static
 from bench.autoscale.cheap import A100_8B, Run, replay
-from bench.autoscale.policy import Tierwright
+from bench.autoscale.ours import Tierwright
 from bench.autoscale.traces import Request, read_csv
 from tierwright.capacity.settings import TierSettings
 from tierwright.control.pod_samples import LatencyObjectives
