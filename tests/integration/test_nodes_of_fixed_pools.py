@@ -73,7 +73,7 @@ async def test_the_right_to_list_nodes_comes_with_pools_of_a_fixed_size_alone(
         assert len(nodes) == count
         manifest = tier("reads", scaling={"mode": "Manual"})
         manifest["metadata"]["namespace"] = "default"
-        found = NodeRoom(nodes, []).devices(InferenceTier.model_validate(manifest))
+        found = NodeRoom(nodes, {}).devices(InferenceTier.model_validate(manifest))
         assert found[FAST.node_name(1)] == FAST.devices["nvidia.com/gpu"]
         assert set(nodes[0].labels) >= {"kubernetes.io/hostname"}
     finally:

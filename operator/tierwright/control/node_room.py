@@ -13,21 +13,25 @@ from tierwright.hardware.placement import Placement
 from tierwright.hardware.refusal import RefusedError
 from tierwright.kube.resources import Object
 from tierwright.observe.nodes import NodeView, Taint, quantities, requests_of
+from tierwright.observe.store import TierKey
 
 
 class NodeRoom:
     """All nodes and what tiers' pods take of them, at one moment; each question costs as much as the tier's own pool is large."""
 
-    def __init__(self, nodes: Sequence[NodeView], pods: Iterable[Object]) -> None:
-        """`pods` are those of all tiers."""
+    def __init__(self, nodes: Sequence[NodeView], pods: Mapping[TierKey, Iterable[Object]]) -> None:
+        """`pods` are those of all tiers, by tier."""
         self._nodes = nodes
-        self._taken = _taken(pods)
+        self._taken_by = {key: _taken(own) for key, own in pods.items()}
+        self._taken = _summed(self._taken_by.values())
         self._admitted: dict[str, tuple[NodeView, ...]] = {}
 
-    def replicas(self, tier: InferenceTier, own: Iterable[Object]) -> int | None:
-        """The most replicas of the tier that its pool's nodes hold at once, beside the pods of other tiers; `own` are its pods.
+    def replicas(self, tier: InferenceTier, key: TierKey) -> int | None:
+        """The most replicas of the tier that its pool's nodes hold at once, beside the pods of other tiers.
 
-        None where the tier cannot be placed at all, or asks for nothing that could run out.
+        Its own pods count as room as far as they were counted as taken, not those that have come since: else each of these
+        would look like a place that is free. None where the tier cannot be placed at all, or asks for nothing that could
+        run out.
         """
         where = _placement(tier)
         if where is None:
@@ -40,7 +44,7 @@ class NodeRoom:
         needs = {name: amount for name, amount in needs.items() if amount > 0}
         if not needs:
             return None
-        gives = _taken(own)
+        gives = self._taken_by.get(key, {})
         return sum(
             _fits(needs, node.allocatable, self._taken.get(node.name, {}), gives.get(node.name, {}))
             for node in self._of(where)
@@ -104,9 +108,21 @@ def _taken(pods: Iterable[Object]) -> dict[str, dict[str, Decimal]]:
         if not node or (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded"):
             continue
         on_node = taken.setdefault(str(node), {})
-        for name, amount in requests_of(pod).items():
-            on_node[name] = on_node.get(name, Decimal(0)) + amount
+        _add(on_node, requests_of(pod))
     return taken
+
+
+def _summed(each_taken: Iterable[Mapping[str, Mapping[str, Decimal]]]) -> dict[str, dict[str, Decimal]]:
+    total: dict[str, dict[str, Decimal]] = {}
+    for taken in each_taken:
+        for node, amounts in taken.items():
+            _add(total.setdefault(node, {}), amounts)
+    return total
+
+
+def _add(to: dict[str, Decimal], amounts: Mapping[str, Decimal]) -> None:
+    for name, amount in amounts.items():
+        to[name] = to.get(name, Decimal(0)) + amount
 
 
 def _meets(labels: Mapping[str, str], expression: Mapping[str, object]) -> bool:

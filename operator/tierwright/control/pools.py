@@ -78,7 +78,7 @@ class Pools:
         replicas = counted(self._pods(key), now)
         share = self._share(key, now)
         nodes = self._node_room(now)
-        on_nodes = nodes.replicas(tier, self._store.pods_of(*key)) if nodes is not None else None
+        on_nodes = nodes.replicas(tier, key) if nodes is not None else None
         limits = [placeable(replicas, on_nodes), share.placeable]
         known = [each for each in limits if each is not None]
         # The first replica is asked for however full the pool is: what wakes a tier would be lost else.
@@ -129,7 +129,7 @@ class Pools:
         if self.nodes is None:
             return None
         if self._on_nodes is None or not _holds(self._on_nodes[0], now):
-            pods = (pod for key in self._noted for pod in self._store.pods_of(*key))
+            pods = {key: self._store.pods_of(*key) for key in self._noted}
             self._on_nodes = (now, NodeRoom(self.nodes, pods))
         return self._on_nodes[1]
 

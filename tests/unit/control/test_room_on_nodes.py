@@ -12,6 +12,7 @@ from tierwright.observe.nodes import NodeView, node_view
 
 GPU = "nvidia.com/gpu"
 POOL = {"karpenter.sh/nodepool": "h100"}
+OWN, OTHER = ("serving", "own"), ("serving", "other")
 TAINT = {"key": GPU, "value": "present", "effect": "NoSchedule"}
 
 
@@ -38,12 +39,11 @@ def tier(count: int = 2, *expressions: Object, cpu: str | None = None, **labels:
 
 def replicas_on_nodes(of: InferenceTier, nodes: list[NodeView], others: list[Object]) -> int | None:
     """Beside pods of other tiers; the tier's own take what they have already."""
-    own = [takes("a", 1)]
-    return NodeRoom(nodes, [*others, *own]).replicas(of, own)
+    return NodeRoom(nodes, {OTHER: others, OWN: [takes("a", 1)]}).replicas(of, OWN)
 
 
 def devices_on_nodes(of: InferenceTier, nodes: list[NodeView]) -> dict[str, int]:
-    return NodeRoom(nodes, []).devices(of)
+    return NodeRoom(nodes, {}).devices(of)
 
 
 def takes(node_name: str, gpus: int, phase: str = "Running") -> Object:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.control import pods
 from tests.unit.control.pods import NOW, Object
-from tests.unit.control.test_room_on_nodes import node
+from tests.unit.control.test_room_on_nodes import node, takes
 from tierwright.api.tier import InferenceTier
 from tierwright.control.kinds import INFERENCE_TIER
 from tierwright.control.pools import Pools
@@ -108,6 +108,24 @@ def test_nodes_that_may_be_read_count(fleet: Fleet) -> None:
     fleet.pools.nodes = [node(gpus=10)]
     assert fleet.room("fast") == (9, None)
     assert fleet.room("standard")[0] == 1, "its own pod still waits"
+
+
+def test_pods_that_found_a_node_since_the_nodes_were_counted_are_no_further_room() -> None:
+    """Each new pod of a tier counted as a place that is free beyond its pool, until the nodes were counted again."""
+    fleet = Fleet()
+    fleet.note("fast", asked=1)
+    fleet.pools.nodes = [node("a", gpus=8)]
+    assert fleet.room("fast") == (8, None)
+    fleet.pods("fast", *(takes("a", 1) for _ in range(3)))
+    assert fleet.room("fast", NOW + timedelta(seconds=1)) == (8, None)
+    assert fleet.room("fast", NOW + timedelta(seconds=2)) == (8, None)
+
+
+def test_a_tier_that_nobody_told_of_yet_does_not_count_its_pods_as_further_room() -> None:
+    fleet = Fleet()
+    fleet.pods("fast", *(takes("a", 1) for _ in range(3)))
+    fleet.pools.nodes = [node("a", gpus=8)]
+    assert fleet.room("fast") == (8, None)
 
 
 @pytest.mark.parametrize(("has_gateway", "taken_on"), [(True, 3.0), (False, 0.0)])
