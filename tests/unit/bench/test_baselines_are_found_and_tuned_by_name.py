@@ -17,13 +17,30 @@ from tierwright.observe.metrics import parse
 from tierwright.planning.counters import Counters
 
 RUN = Run(A100_8B, most=6)
+AVAILABLE = [name for name, each in BASELINES.items() if each.available]
+
+
+@pytest.mark.parametrize("name", [name for name in BASELINES if name not in AVAILABLE])
+def test_a_rule_whose_wheel_is_missing_says_what_to_install(name: str) -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"install requirements/bench-dynamo\.txt"):
+        BASELINES[name].make(RUN)
+
+
+def test_values_tuned_for_another_baseline_fit_the_knobs() -> None:
+    for each in BASELINES.values():
+        if each.tuned_as:
+            assert each.knobs == BASELINES[each.tuned_as].knobs
 
 
 def test_all_peers_of_the_list_are_there() -> None:
     assert set(BASELINES) == {
         *("static", "keda-waiting", "hpa-running", "hpa-kv", "knative-kpa", "aibrix-apa", "kubeai"),
         *("llm-d-queue", "llm-d-queue-guard", "llm-d-token-aware", "llm-d-slo-aware", "wva-v1", "wva-v2"),
-        *("ray-serve", "chiron-style", "sageserve-style"),
+        *("ray-serve", "chiron-style", "sageserve-style", "wva-queueing", "aibrix-kpa"),
+        *("dynamo-throughput", "dynamo-latency", "dynamo-sla", "dynamo-sla-constant"),
+    }
+    assert {name for name, each in BASELINES.items() if each.wheel} == {
+        *("dynamo-throughput", "dynamo-latency", "dynamo-sla", "dynamo-sla-constant"),
     }
     assert {name for name, each in BASELINES.items() if each.re_implemented} == {
         "chiron-style",
@@ -31,7 +48,7 @@ def test_all_peers_of_the_list_are_there() -> None:
     }
 
 
-@pytest.mark.parametrize("name", BASELINES)
+@pytest.mark.parametrize("name", AVAILABLE)
 def test_what_is_shipped_is_the_constructors_default(name: str) -> None:
     baseline = BASELINES[name]
     parameters = inspect.signature(type(baseline.make(RUN))).parameters
@@ -39,7 +56,7 @@ def test_what_is_shipped_is_the_constructors_default(name: str) -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
-@pytest.mark.parametrize("name", BASELINES)
+@pytest.mark.parametrize("name", AVAILABLE)
 def test_every_end_of_every_range_makes_a_rule_that_stays_in_bounds(name: str, share: float) -> None:
     baseline = BASELINES[name]
     for each in ({knob.name: knob.at(share)} for knob in baseline.knobs):
@@ -48,7 +65,8 @@ def test_every_end_of_every_range_makes_a_rule_that_stays_in_bounds(name: str, s
         assert all(1 <= size <= (RUN.most if name != "static" else 24) for size in sizes)
 
 
-@pytest.mark.parametrize("name", [name for name in BASELINES if name != "static"])
+# The queueing model that has seen nothing but an overload takes it for the replica's nature: no rate would do, so it keeps its size.
+@pytest.mark.parametrize("name", [name for name in AVAILABLE if name not in ("static", "wva-queueing")])
 def test_an_overload_makes_every_rule_grow(name: str) -> None:
     rule, ready = BASELINES[name].make(replace(RUN, most=24)), 1
     counters = Counters(running=256, waiting=500, kv_usage=0.95, prompt_tokens=1e6)
@@ -57,6 +75,10 @@ def test_an_overload_makes_every_rule_grow(name: str) -> None:
             counters.first(5.0)
             counters.ended(0.2)
         counters.finished += 10
+        counters.prompt_tokens += 10_000
+        counters.output_tokens += 1_000
+        counters.inter_tokens += 990
+        counters.inter_token_seconds += 990 * 0.2
         ready = rule.tick(seen(tick * 10.0, page(counters, 27_000, 16), ready)) or ready
     assert ready > 1
 
@@ -82,13 +104,13 @@ def test_a_knob_spans_its_range_evenly_or_by_powers() -> None:
 def test_the_benchmark_runs_every_baseline_as_shipped() -> None:
     run = {(name, knob): make for name, knob, make in policies(SCENARIOS[0])}
     for name, baseline in BASELINES.items():
-        if name != "static":
+        if name != "static" and baseline.available:
             shipped = run[name, f"{baseline.knobs[0].shipped:g}"](RUN)
             assert shipped.name == baseline.make(RUN).name
     assert {knob for name, knob in run if name == "static"} == {str(n) for n in SCENARIOS[0].statics}
 
 
-@pytest.mark.parametrize("name", BASELINES)
+@pytest.mark.parametrize("name", AVAILABLE)
 def test_a_page_without_the_wanted_families_moves_no_rule_but_keda(name: str) -> None:
     rule = BASELINES[name].make(RUN)
     answers = [rule.tick(seen(at * 10.0, "up 1\n", 4)) for at in range(40)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.autoscale.baselines.aibrix import Apa
+from bench.autoscale.baselines.aibrix import AibrixKpa, Apa
 from bench.autoscale.baselines.chiron import ChironStyle
 from bench.autoscale.baselines.knative import Kpa
 from bench.autoscale.baselines.kubeai import KubeAi
@@ -70,6 +70,34 @@ def test_apa_averages_half_a_minute_and_keeps_the_size_without_metrics() -> None
     assert rule.tick(seen(20, text(kv=0.7), 2)) == 3  # mean 0.6
     assert rule.tick(seen(30, None, 2)) is None
     assert rule.tick(seen(40, text(kv=0.9), 0, wanted=2)) is None
+
+
+@pytest.mark.parametrize(
+    ("stable", "panic", "replicas", "wanted"),
+    [
+        (0.9, 0.9, 4, 2),  # ceil(0.9 / 0.5): a share of a cache never asks for more than two
+        (1.0, 1.0, 9, 4),  # halves at most
+        (1.3, 1.3, 1, 2),  # doubles at most
+        (0.2, 0.6, 1, 2),  # three times the stable mean: panic
+        (0.4, 0.6, 1, 1),
+        (0.0, 0.6, 1, 2),  # no stable mean is panic
+        (0.1, 0.1, 8, 4),
+    ],
+)
+def test_aibrixs_kpa_divides_the_mean_over_pods_by_the_target(
+    stable: float, panic: float, replicas: int, wanted: int
+) -> None:
+    assert AibrixKpa().wanted(stable, panic, replicas) == wanted
+
+
+def test_aibrixs_kpa_asks_for_the_fleet_when_mended_and_keeps_the_size_without_metrics() -> None:
+    assert AibrixKpa().tick(seen(0, text(kv=0.9), 4)) == 2
+    assert AibrixKpa(per_fleet=1).tick(seen(0, text(kv=0.9), 4)) == 8  # ceil(3.6 / 0.5), doubled at most
+    rule = AibrixKpa(per_fleet=1, holds=1)
+    assert rule.tick(seen(0, text(kv=0.5), 4)) == 4
+    assert rule.tick(seen(10, text(kv=0.1), 4)) == 4  # the cooldown of 300 s holds
+    assert rule.tick(seen(20, None, 4)) is None
+    assert rule.tick(seen(30, text(kv=0.9), 0, wanted=4)) is None
 
 
 def test_kubeais_mean_begins_with_zeros() -> None:
