@@ -65,7 +65,7 @@ def test_logits_in_bfloat16_are_as_near_to_float32_as_those_of_transformers(
     assert np.mean(ours) <= np.mean(theirs) * 1.1
 
 
-@pytest.mark.parametrize("name", ["llama", "llama3_tied_one_kv_head", "qwen2", "qwen3_tied"])
+@pytest.mark.parametrize("name", RANDOM_MODELS)
 def test_greedy_tokens_through_the_engine(name: str, tmp_path: Path) -> None:
     config, parameters = random_model(name, tmp_path)
     machine = bench(config, parameters, slots=1, max_context=128, draft_tokens=2)
