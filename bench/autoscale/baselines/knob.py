@@ -1,6 +1,7 @@
 """What of a rule may be tuned, as data: each rule gets the same number of trials within these ranges."""
 
 from dataclasses import dataclass
+from math import log
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +35,9 @@ class Knob:
             value = self.least + (self.most - self.least) * share
         value = min(self.most, max(self.least, value))
         return float(round(value)) if self.whole else value
+
+    def share(self, value: float) -> float:
+        """Where in the range a value lies: the inverse of `at`, but for its rounding."""
+        if self.log:
+            return log(value / self.least) / log(self.most / self.least)
+        return (value - self.least) / (self.most - self.least)
