@@ -1,5 +1,6 @@
 """GGUF files give the same model as the folder they were made from, are converted once, and are refused when damaged."""
 
+import os
 import threading
 from pathlib import Path
 
@@ -68,6 +69,26 @@ def test_the_second_start_reads_what_the_first_one_wrote(tmp_path: Path) -> None
     assert converted_folder(tmp_path / "it.gguf", tmp_path / "cache", "float32") == folder
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
     assert converted_folder(tmp_path / "it.gguf", tmp_path / "cache", "bfloat16") != folder
+
+
+def test_another_file_under_the_same_path_is_never_answered_with_the_old_weights(tmp_path: Path) -> None:
+    path, cache = tmp_path / "it.gguf", tmp_path / "cache"
+    write_gguf("llama", path)
+    first = open_model(path, cache=cache, dtype="float32").parameters.head
+    times, content = path.stat(), bytearray(path.read_bytes())
+    # The least that a look from outside cannot see: one bit of the last weight, the same size, the same times.
+    content[-1] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    second = open_model(path, cache=cache, dtype="float32").parameters.head
+    assert np.sum(first != second) == 1
+    # Another model of another size; and the first one again, which is still there.
+    write_gguf("qwen2", path)
+    assert open_model(path, cache=cache, dtype="float32").config.model_type == "qwen2"
+    write_gguf("llama", path)
+    folders = set((cache / "converted").iterdir())
+    assert np.array_equal(open_model(path, cache=cache, dtype="float32").parameters.head, first)
+    assert set((cache / "converted").iterdir()) == folders
 
 
 def test_engines_that_start_at_once_on_one_volume_convert_once(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from gguf import GGUFReader, dequantize
 
 from tierwright_worker.errors import CorruptModelError, UnsupportedModelError
 from tierwright_worker.models.config import SUPPORTED
-from tierwright_worker.weights.gguf_header import check_header
+from tierwright_worker.weights.gguf_header import check_header, unreadable
 from tierwright_worker.weights.source import HostArray
 
 _ARCHITECTURES = tuple(name for name in SUPPORTED if name != "mistral")  # GGUF calls Mistral "llama"
@@ -39,7 +39,7 @@ class GgufFile:
 
         Raises:
             CorruptModelError: no GGUF, cut short, or damaged.
-            UnsupportedModelError: an architecture that is not built.
+            UnsupportedModelError: an architecture that is not built, or tensors of a kind that is not known.
         """
         self.path = path
         try:
@@ -47,6 +47,8 @@ class GgufFile:
             reader = GGUFReader(path)
             self._fields = {name: field.contents() for name, field in reader.fields.items()}
             self._tensors = {_hf_name(tensor.name): tensor for tensor in reader.tensors}
+        except UnsupportedModelError:
+            raise
         except Exception as error:  # the reader checks little, so that damage shows as almost any exception
             raise CorruptModelError(f"{path} is no readable GGUF file, or is cut short: {error}") from error
         self._rope_factors = self._tensors.pop("rope_freqs.weight", None)
@@ -141,8 +143,6 @@ def _dequantised(tensor: Any, path: Path) -> HostArray:
         values: HostArray = np.asarray(dequantize(tensor.data, tensor.tensor_type), np.float32)
         return values.reshape([int(size) for size in reversed(tensor.shape)])
     except NotImplementedError as error:
-        raise UnsupportedModelError(
-            f"{path}: tensor {tensor.name!r}: {tensor.tensor_type.name} is unknown"
-        ) from error
+        raise unreadable(path, tensor.name, tensor.tensor_type.name) from error
     except (ValueError, IndexError, TypeError) as error:
         raise CorruptModelError(f"{path}: tensor {tensor.name!r} is damaged: {error}") from error
