@@ -3,8 +3,8 @@
 from tierwright.planning.counters import TPOT_BOUNDS, TTFT_BOUNDS, Counters
 
 
-def page(counters: Counters, kv_blocks: int, block_size: int) -> str:
-    """The page of a fleet with so many blocks of KV cache, each of so many tokens."""
+def page(counters: Counters, kv_blocks: int, block_size: int, *, steps: bool = True) -> str:
+    """The page of a fleet with so many blocks of KV cache, each of so many tokens; without `steps` if nobody counted them."""
     labels = 'engine="0",model_name="m"'
     tokens = counters.prompt_tokens - counters.cached_tokens + counters.output_tokens
     lines = [
@@ -17,10 +17,13 @@ def page(counters: Counters, kv_blocks: int, block_size: int) -> str:
         f"vllm:generation_tokens_total{{{labels}}} {counters.output_tokens}",
         f"vllm:inter_token_latency_seconds_sum{{{labels}}} {counters.inter_token_seconds}",
         f"vllm:inter_token_latency_seconds_count{{{labels}}} {counters.inter_tokens}",
-        f"vllm:iteration_tokens_total_sum{{{labels}}} {tokens}",
-        f"vllm:iteration_tokens_total_count{{{labels}}} {counters.steps}",
         f'vllm:cache_config_info{{{labels},num_gpu_blocks="{kv_blocks}",block_size="{block_size}"}} 1.0',
     ]
+    if steps:
+        lines += [
+            f"vllm:iteration_tokens_total_sum{{{labels}}} {tokens}",
+            f"vllm:iteration_tokens_total_count{{{labels}}} {counters.steps}",
+        ]
     for name, bounds, counts, total in (
         ("vllm:time_to_first_token_seconds", TTFT_BOUNDS, counters.first_token, counters.first_token_seconds),
         (
