@@ -2,12 +2,14 @@
 
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from dev import chart
+from dev.cluster.api import ApiError
 from tests.support.kubernetes import Kubernetes
 from tests.support.waiting import eventually
 
@@ -47,36 +49,62 @@ SWITCHES = [
 ]
 
 
-@pytest.fixture
-def prometheus_operator(admin: Kubernetes) -> Iterator[None]:
-    """The kinds of the Prometheus Operator are served; no operator of theirs runs."""
-    names = {}
-    for kind, spec in KINDS.items():
+GROUP = "monitoring.coreos.com"
+
+
+@contextmanager
+def served(admin: Kubernetes, *kinds: str, group: str = GROUP, version: str = "v1") -> Iterator[None]:
+    """These kinds of the Prometheus Operator are served; no operator of theirs runs."""
+    names = []
+    for kind in kinds:
         plural = f"{kind.lower()}s"
-        names[kind] = f"{plural}.monitoring.coreos.com"
+        names.append(f"{plural}.{group}")
         admin.apply(
             {
                 "apiVersion": "apiextensions.k8s.io/v1",
                 "kind": "CustomResourceDefinition",
-                "metadata": {"name": names[kind]},
+                "metadata": {"name": names[-1]},
                 "spec": {
-                    "group": "monitoring.coreos.com",
+                    "group": group,
                     "scope": "Namespaced",
                     "names": {"kind": kind, "plural": plural},
                     "versions": [
                         {
-                            "name": "v1",
+                            "name": version,
                             "served": True,
                             "storage": True,
-                            "schema": {"openAPIV3Schema": of(spec=spec)},
+                            "schema": {"openAPIV3Schema": of(spec=KINDS[kind])},
                         }
                     ],
                 },
             }
         )
-    yield
-    for name in names.values():
-        admin.delete("CustomResourceDefinition", name)
+    try:
+        eventually(lambda: _discovered(admin, group, version) >= set(kinds), f"{kinds} of {group}/{version}")
+        yield
+    finally:
+        admin.list("Namespace")  # a read opens the connection again that the server closed while it was idle
+        for name in names:
+            admin.delete("CustomResourceDefinition", name)
+        eventually(lambda: not _discovered(admin, group, version), f"no {group}/{version}")
+
+
+def _discovered(admin: Kubernetes, group: str, version: str) -> set[str]:
+    """The kinds that the API server says it serves in this group and version."""
+    try:
+        found = admin._api.request("GET", f"/apis/{group}/{version}")
+    except ApiError as error:
+        if error.status == 404:
+            return set()
+        raise
+    return {each["kind"] for each in found["resources"]}
+
+
+@pytest.fixture
+def prometheus_operator(admin: Kubernetes) -> Iterator[None]:
+    """All kinds of the Prometheus Operator are served."""
+    with served(admin, *KINDS):
+        yield
 
 
 def installed(cluster: "Cluster", namespace: str) -> tuple[set[str], list[dict[str, Any]], str]:
@@ -111,6 +139,29 @@ def test_a_cluster_without_the_kinds_gets_none_and_is_told(cluster: "Cluster", k
     assert not kinds & KINDS.keys()
     assert "ConfigMap" in kinds
     assert "Left out for now" in notes
+
+
+@pytest.mark.parametrize(
+    ("group", "version"), [("monitoring.renamed.example", "v1"), (GROUP, "v2")], ids=["group", "version"]
+)
+def test_kinds_that_moved_to_another_group_or_version_are_left_out_and_told(
+    cluster: "Cluster", admin: Kubernetes, k8s: Kubernetes, group: str, version: str
+) -> None:
+    """kserve#5607: a dependency renamed its API group, and what was written for the old one failed."""
+    with served(admin, *KINDS, group=group, version=version):
+        kinds, _, notes = installed(cluster, k8s.namespace)
+    assert not kinds & KINDS.keys()
+    assert {"Deployment", "ConfigMap"} <= kinds
+    assert "though asked for: PodMonitor, PrometheusRule, ServiceMonitor." in notes
+
+
+def test_a_cluster_that_serves_some_of_the_kinds_gets_those_and_is_told_of_the_others(
+    cluster: "Cluster", admin: Kubernetes, k8s: Kubernetes
+) -> None:
+    with served(admin, "PodMonitor"):
+        kinds, _, notes = installed(cluster, k8s.namespace)
+    assert kinds & KINDS.keys() == {"PodMonitor"}
+    assert "though asked for: PrometheusRule, ServiceMonitor." in notes
 
 
 @pytest.mark.usefixtures("prometheus_operator")

@@ -12,7 +12,9 @@ from dev.chart import HelmError
 from tests.support.tier_bundles import bundle_of, manifest
 from tierwright.api.parse import parse_tier
 
-PROMETHEUS_OPERATOR = "monitoring.coreos.com/v1"
+PROMETHEUS_OPERATOR = tuple(
+    f"monitoring.coreos.com/v1/{kind}" for kind in ("ServiceMonitor", "PodMonitor", "PrometheusRule")
+)
 ALL = tuple(
     f"monitoring.{name}.enabled=true" for name in ("serviceMonitor", "podMonitor", "rules", "dashboard")
 )
@@ -22,7 +24,7 @@ DASHBOARD = chart.CHART / "files" / "dashboard.json"
 
 def rendered(*values: str, known: bool = True) -> dict[str, dict[str, Any]]:
     """The objects that monitoring adds, by kind."""
-    versions = (PROMETHEUS_OPERATOR,) if known else ()
+    versions = PROMETHEUS_OPERATOR if known else ()
     objects = chart.objects(chart.render(values=values, api_versions=versions))
     kinds = ("ServiceMonitor", "PodMonitor", "PrometheusRule", "ConfigMap")
     return {each["kind"]: each for each in objects if each["kind"] in kinds}
@@ -34,8 +36,18 @@ def test_nothing_is_added_unasked() -> None:
 
 def test_kinds_that_the_cluster_does_not_know_are_left_out_and_the_notes_say_so() -> None:
     assert set(rendered(*ALL, known=False)) == {"ConfigMap"}
-    assert "Left out for now: the monitors and rules" in chart.render(values=ALL, notes=True)
+    notes = chart.render(values=ALL, notes=True)
+    assert "Left out for now, though asked for: PodMonitor, PrometheusRule, ServiceMonitor." in notes
     assert "Left out for now" not in chart.render(notes=True)
+
+
+def test_a_cluster_that_serves_one_of_the_kinds_gets_that_one() -> None:
+    text = chart.render(values=ALL, api_versions=("monitoring.coreos.com/v1/PodMonitor",))
+    assert {each["kind"] for each in chart.objects(text)} & {
+        "ServiceMonitor",
+        "PrometheusRule",
+        "PodMonitor",
+    } == {"PodMonitor"}
 
 
 def test_each_has_its_own_switch() -> None:
@@ -80,7 +92,7 @@ def test_the_dashboard_lies_where_grafanas_sidecar_looks() -> None:
 
 
 def test_the_service_monitor_selects_the_service_and_its_port() -> None:
-    objects = chart.objects(chart.render(values=ALL, api_versions=(PROMETHEUS_OPERATOR,)))
+    objects = chart.objects(chart.render(values=ALL, api_versions=PROMETHEUS_OPERATOR))
     (service,) = [each for each in objects if each["kind"] == "Service"]
     monitor = rendered(*ALL)["ServiceMonitor"]["spec"]
     assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()

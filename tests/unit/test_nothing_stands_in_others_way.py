@@ -50,7 +50,7 @@ def check(objects: Objects) -> None:
 @pytest.mark.parametrize("install", [*INSTALLS, MONITORED])
 def test_no_install_of_the_chart_brings_a_webhook(install: str) -> None:
     values = INSTALLS.get(install, ALL)
-    check(chart.objects(chart.render(values=values, api_versions=(PROMETHEUS_OPERATOR,))))
+    check(chart.objects(chart.render(values=values, api_versions=PROMETHEUS_OPERATOR)))
 
 
 @pytest.mark.parametrize("file", ["crds/tierwright.dev_inferencetiers.yaml", "manifests/install.yaml"])

@@ -59,3 +59,22 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ toYaml . }}
 {{- end }}
 {{- end -}}
+
+{{- /* Whether the cluster serves this kind of the Prometheus Operator, in the group and version that is written here: (list . kind). */ -}}
+{{- define "tierwright.knowsMonitoring" -}}
+{{- $kind := printf "monitoring.coreos.com/v1/%s" (index . 1) -}}
+{{- if (index . 0).Capabilities.APIVersions.Has $kind }}true{{ end -}}
+{{- end -}}
+
+{{- /* The kinds of the Prometheus Operator that were asked for and are not served, separated by commas. */ -}}
+{{- define "tierwright.monitoringLeftOut" -}}
+{{- $root := . -}}
+{{- $asked := dict "ServiceMonitor" .Values.monitoring.serviceMonitor.enabled "PodMonitor" .Values.monitoring.podMonitor.enabled "PrometheusRule" .Values.monitoring.rules.enabled -}}
+{{- $left := list -}}
+{{- range $kind, $wanted := $asked -}}
+{{- if and $wanted (not (include "tierwright.knowsMonitoring" (list $root $kind))) -}}
+{{- $left = append $left $kind -}}
+{{- end -}}
+{{- end -}}
+{{- join ", " $left -}}
+{{- end -}}
