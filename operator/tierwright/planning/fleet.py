@@ -28,7 +28,7 @@ class Snapshot(Generic[Page]):
     page: tuple[float, Page] | None
     ready: int
     starting: tuple[float, ...]
-    """Age in seconds of each replica that is not ready yet."""
+    """Age in seconds of each replica that is not ready yet, whether it starts or waits for room."""
     wanted: int
     queued: int = 0
     """Requests that wait since no replica is ready."""
@@ -61,6 +61,9 @@ class Run:
     sequences: int = 256
     score_from: float = 0.0
     outage: tuple[float, float] = (0.0, 0.0)
+    """From and until when no page can be had."""
+    shortage: tuple[float, float, int] = (0.0, 0.0, 0)
+    """From and until when the pool has room for no more than so many replicas; further ones wait, unbilled, and start later."""
     seed: int = 1
 
 
@@ -110,6 +113,8 @@ class _Fleet:
         self.ready = [self._replica(0.0) for _ in range(run.initial)]
         self.draining: list[Replica] = []
         self.starting: list[tuple[float, float, bool]] = []  # ready at, asked at, works
+        self.pending: list[float] = []
+        """When each replica was asked for that the pool has no room for."""
         self.held: deque[Request] = deque()
         self._turn = 0
 
@@ -139,6 +144,8 @@ class _Fleet:
     def advance(self, to: float) -> None:
         """Work until `to`, and refresh the gauges."""
         self.grow(to)
+        if self.pending:
+            self._place(to)
         for replica in (*self.ready, *self.draining):
             replica.advance(to)
         self.draining = [replica for replica in self.draining if replica.busy]
@@ -149,17 +156,28 @@ class _Fleet:
         counters.kv_usage = sum(replica.context for replica in self.ready) / capacity
 
     def resize(self, wanted: int, now: float) -> None:
-        """Start or take away replicas; those that start go first, then the youngest, which ends what it has."""
-        run = self.run
-        extra = len(self.ready) + len(self.starting) - wanted
-        for _ in range(max(0, -extra)):
-            wait = run.cold_start * (1 + run.jitter * (2 * self._uniform() - 1))
-            self.starting.append((now + wait, now, self._uniform() >= run.failure))
+        """Start or take away replicas; those that wait and start go first, then the youngest, which ends what it has."""
+        extra = len(self.ready) + len(self.starting) + len(self.pending) - wanted
+        self.pending += [now] * max(0, -extra)
         for _ in range(max(0, extra)):
-            if self.starting:
+            if self.pending:
+                self.pending.pop()
+            elif self.starting:
                 self.starting.pop()
             else:
                 self.draining.append(self.ready.pop())
+        self._place(now)
+
+    def _place(self, now: float) -> None:
+        """Start what the pool has room for, first asked first."""
+        run = self.run
+        begin, end, room = run.shortage
+        placed = len(self.ready) + len(self.starting) + len(self.draining)
+        while self.pending and (placed < room or not begin <= now < end):
+            asked = self.pending.pop(0)
+            wait = run.cold_start * (1 + run.jitter * (2 * self._uniform() - 1))
+            self.starting.append((now + wait, asked, self._uniform() >= run.failure))
+            placed += 1
 
     def finish(self) -> None:
         """Let every request end; one that no replica will ever take has missed everything."""
@@ -225,7 +243,7 @@ def replay(
         if not outcome.changes or outcome.changes[-1][1:] != change[1:]:
             outcome.changes.append(change)
         seen_page = None if run.outage[0] <= tick < run.outage[1] else pages[0]
-        ages = tuple(tick - asked for _, asked, _ in fleet.starting)
+        ages = tuple(tick - asked for asked in (*(start[1] for start in fleet.starting), *fleet.pending))
         answer = policy.tick(Snapshot(tick, seen_page, ready, ages, wanted, len(fleet.held)))
         if answer is not None and answer != wanted:
             answer = min(run.most, max(0, answer))

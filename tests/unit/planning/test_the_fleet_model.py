@@ -191,3 +191,22 @@ def test_a_start_is_measured_by_the_autoscaler() -> None:
 def test_the_autoscaler_holds_where_it_sees_nothing() -> None:
     autoscaler = Autoscaler(CASE.settings)
     assert autoscaler.tick(Snapshot(10.0, None, 3, (), 3)) is None
+
+
+def test_replicas_without_room_wait_unbilled_and_start_when_there_is_room_again() -> None:
+    policy = Script((20.0, 4))
+    outcome = run(steady(0.5, 300), policy, replace(RUN, shortage=(0.0, 100.0, 2)))
+    at = {change.at: change for change in outcome.changes}
+    assert (at[30.0].wanted, at[30.0].ready, at[30.0].billed) == (4, 1, 2)
+    assert (at[80.0].ready, at[80.0].billed) == (2, 2)
+    assert (at[100.0].ready, at[100.0].billed) == (2, 4)
+    assert outcome.changes[-1][1:] == (4, 4, 4)
+    ages = {seen.now: seen.starting for seen in policy.seen}
+    assert ages[90.0] == (70.0, 70.0)
+
+
+def test_what_waits_for_room_is_given_up_first() -> None:
+    policy = Script((20.0, 4), (50.0, 2))
+    outcome = run(steady(0.5, 200), policy, replace(RUN, shortage=(0.0, 1e9, 2)))
+    assert outcome.changes[-1][1:] == (2, 2, 2)
+    assert next(seen for seen in policy.seen if seen.now == 60.0).starting == (40.0,)
