@@ -13,7 +13,8 @@ from tierwright_worker.engine.executor import Executor, WarmUp
 from tierwright_worker.engine.interface import QueueLimits, SamplingParams, SpeculationLimits
 from tierwright_worker.engine.loop import Engine, EngineSettings
 from tierwright_worker.engine.policies.acceptance import LayeredRule
-from tierwright_worker.engine.programs import ProgramStore, environment_key
+from tierwright_worker.engine.program_key import compile_environment
+from tierwright_worker.engine.programs import ProgramStore
 from tierwright_worker.engine.sequence import Output, Request
 from tierwright_worker.engine.shapes import plan_shapes
 from tierwright_worker.engine.warm_up import warm_up
@@ -87,7 +88,8 @@ def bench(
     executor = Executor(
         config, parameters, shapes, page_tokens=page_tokens, kv_dtype=kv_dtype or dtype, layout=layout
     )
-    store = ProgramStore(folder, key=f"{config}{shapes}{dtype}{kv_dtype}{page_tokens}{environment_key()}")
+    environment = compile_environment().key()
+    store = ProgramStore(folder, key=f"{config}{shapes}{dtype}{kv_dtype}{page_tokens}{environment}")
     return Bench(executor, warm_up(executor, store, require_exact=exact and dtype == "float32"))
 
 

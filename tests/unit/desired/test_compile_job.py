@@ -1,5 +1,6 @@
 """The Job compiles in a pod as the tier's own are, is no replica of the tier, ends, and is another one for other programs."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,7 +8,9 @@ import pytest
 from tests.support.tier_bundles import bundle_of, env_of, manifest, tier
 from tests.unit.desired.test_compile_step import SHARED, jax_tier, step
 from tierwright.api.tier import InferenceTier
+from tierwright.desired.compile_job import compile_key
 from tierwright.desired.labels import TIER_LABEL, selector_labels
+from tierwright.engines.engine import EnginePlan
 
 FULL: dict[str, Any] = {
     "engine": {"tensorParallel": 4, "env": [{"name": "A", "value": "b"}], "extraArgs": ["--api-key", "k"]},
@@ -150,7 +153,11 @@ def test_its_name_fits_at_the_longest_name_of_a_tier() -> None:
         {"engine": {"maxModelLen": 4096}},
         {"engine": {"dtype": "bfloat16"}},
         {"engine": {"batching": {"maxSequences": 4}}},
+        {"engine": {"quantization": "int8"}},
+        {"engine": {"kvCache": {"dtype": "int8"}}},
+        {"engine": {"promptCache": {"enabled": False}}},
         {"engine": {"jax": {"lengthBuckets": [512]}}},
+        {"engine": {"jax": {"prefillBuckets": [64]}}},
         {"engine": {"speculation": {"method": "NGram", "tokens": 4}}},
         {"engine": {"env": [{"name": "XLA_FLAGS", "value": "--x"}]}},
         {"model": {"name": "m", "source": "hf://org/other@main"}},
@@ -164,6 +171,23 @@ def test_its_name_fits_at_the_longest_name_of_a_tier() -> None:
 def test_what_changes_the_programs_is_another_job(change: dict[str, Any]) -> None:
     assert step(jax_tier(**change)).key != step(jax_tier()).key
     assert step(jax_tier(**change)).job_name != step(jax_tier()).job_name
+
+
+@pytest.mark.parametrize(("accelerator", "devices"), [("nvidia", {"count": 4}), ("neuron", {"count": 2})])
+def test_into_how_many_parts_a_model_is_cut_is_in_the_key(accelerator: str, devices: dict[str, Any]) -> None:
+    """The program of one part is another for two parts, and each asks for its neighbours."""
+    one = jax_tier(accelerator)
+    cut = jax_tier(accelerator, engine={"tensorParallel": 4}, hardware=devices)
+    assert job_pod(cut)["containers"][0]["args"].count("--tensor-parallel-size") == 1
+    assert step(cut).key != step(one).key
+    # By itself, and not only since more parts need more devices.
+    template = manifest(bundle_of(cut), "Deployment")["spec"]["template"]
+    plan = EnginePlan(image="worker:1", version=None, args=(), env={}, health_path="/", uid=1, gid=1)
+    keys = {
+        compile_key(template, replace(plan, compile_args=("compile", "--tensor-parallel-size", parts)))
+        for parts in ("2", "4")
+    }
+    assert len(keys) == 2
 
 
 @pytest.mark.parametrize(

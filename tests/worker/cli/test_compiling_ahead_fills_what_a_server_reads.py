@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.worker.cli.processes import ROOT, process_of
 from tests.worker.tiny_folder import write_tiny_folder
 
@@ -88,9 +86,8 @@ def test_a_cache_that_is_not_named_or_cannot_be_written_is_an_error(tmp_path: Pa
     assert "say where it is: --compile-cache" in said
 
 
-@pytest.mark.parametrize("variable", ["XLA_FLAGS"])
-def test_what_machine_code_depends_on_makes_another_cache(variable: str, tmp_path: Path) -> None:
-    code = "from tierwright_worker.engine.programs import environment_key; print(environment_key())"
+def test_flags_of_the_compiler_in_the_environment_make_another_key() -> None:
+    code = "from tierwright_worker.engine.program_key import compile_environment as read; print(read().key())"
     keys = {
         subprocess.run(
             [sys.executable, "-c", code],
@@ -99,6 +96,10 @@ def test_what_machine_code_depends_on_makes_another_cache(variable: str, tmp_pat
             text=True,
             check=True,
         ).stdout
-        for value in ("", "--xla_cpu_enable_fast_math=false")
+        for variable, value in (
+            ("XLA_FLAGS", ""),
+            ("XLA_FLAGS", "--xla_cpu_enable_fast_math=false"),
+            ("NEURON_CC_FLAGS", "--auto-cast=none"),
+        )
     }
-    assert len(keys) == 2
+    assert len(keys) == 3

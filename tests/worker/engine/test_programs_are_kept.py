@@ -31,6 +31,16 @@ def test_a_second_start_loads_and_says_the_same(tmp_path: Path) -> None:
     assert answer(first) == answer(second)
 
 
+def test_programs_of_other_shapes_are_compiled_beside_those_that_are_there(tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    first = start(tmp_path, volume)
+    config, parameters = random_model("llama", tmp_path)
+    other = bench(config, parameters, slots=2, max_context=128, draft_tokens=1, folder=volume)
+    assert set(other.warmed.origins) == {"compiled"}
+    assert answer(other) == answer(first)
+    assert set(start(tmp_path, volume).warmed.origins) == {"loaded"}
+
+
 def test_a_damaged_program_is_compiled_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     volume = tmp_path / "volume"
     start(tmp_path, volume)

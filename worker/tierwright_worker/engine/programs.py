@@ -6,7 +6,6 @@ damaged or made by something else is compiled anew, and a volume that cannot be 
 
 import hashlib
 import logging
-import os
 import pickle
 import tempfile
 import time
@@ -16,11 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jaxlib.version
 from jax.experimental import serialize_executable
 
-import tierwright_worker
-from tierwright_worker import models, native
 from tierwright_worker.errors import CacheVolumeError
 from tierwright_worker.models.exact import COMPILER_OPTIONS
 
@@ -65,30 +61,11 @@ def compile_program(program: Program) -> jax.stages.Compiled:
     return lower(program).compile(compiler_options=options)
 
 
-def environment_key() -> str:
-    """What machine code depends on beside the program: versions, device, processor features, cores, flags, our own code."""
-    device = jax.devices()[0]
-    parts = [
-        tierwright_worker.__version__,
-        jax.__version__,
-        jaxlib.version.__version__,
-        device.platform,
-        device.device_kind,
-        _cpu_features(),
-        str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
-        os.environ.get("XLA_FLAGS", ""),
-        repr(sorted(COMPILER_OPTIONS.get(device.platform, {}).items())),
-        native.version(),
-        _source_digest(),
-    ]
-    return _digest("\0".join(parts).encode())
-
-
 class ProgramStore:
     """Builds programs; keeps them in `folder` when there is one."""
 
     def __init__(self, folder: Path | None, *, key: str) -> None:
-        """`key` names all that programs of this store share: model, dtypes, shapes and `environment_key`."""
+        """`key` names all that programs of this store share: model, dtypes, shapes and that of `CompileEnvironment`."""
         self._folder = folder / "programs" / _digest(key.encode())[:32] if folder is not None else None
 
     def build(self, program: Program) -> Built:
@@ -196,19 +173,3 @@ def _sweep(folder: Path) -> None:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def _cpu_features() -> str:
-    """The processor's feature flags: code compiled with one that another machine lacks would crash there."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return "unknown"
-    return next((line for line in lines if line.startswith(("flags", "Features"))), "unknown")
-
-
-def _source_digest() -> str:
-    """A digest of the files that define what is computed, so that an edit is never answered with an old program."""
-    packages = (models, native)
-    files = sorted(file for package in packages for file in Path(str(package.__file__)).parent.glob("*.py"))
-    return _digest(b"\0".join(file.read_bytes() for file in files))
