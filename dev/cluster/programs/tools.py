@@ -1,13 +1,19 @@
-"""Finds kubectl and helm: on PATH when new enough, else kubectl beside the API server, else both from a package."""
+"""Finds kubectl and helm: on PATH when new enough, else kubectl beside the API server, else both from a package.
+
+A shell that uses a local cluster (`dev.cluster env`) has that cluster's wrappers first on its PATH. They are passed over: a
+wrapper of a wrapper would call itself for ever, or be gone with the other cluster.
+"""
 
 import io
 import json
+import os
 import shutil
 import subprocess
 import tarfile
 import zipfile
 from pathlib import Path
 
+from dev.cluster import paths
 from dev.cluster.programs import packages
 from dev.cluster.programs.versions import Version, parse, within_one_minor
 
@@ -24,7 +30,7 @@ def kubectl(cluster: str, bin_dir: Path | None = None) -> Path:
     `bin_dir` may hold one beside the API server. Raises packages.PackageError when it cannot be downloaded.
     """
     wanted = parse(cluster)
-    on_path = shutil.which("kubectl")
+    on_path = _on_path("kubectl")
     if on_path and wanted:
         found = kubectl_version(Path(on_path))
         if found and within_one_minor(found, wanted):
@@ -36,7 +42,7 @@ def kubectl(cluster: str, bin_dir: Path | None = None) -> Path:
 
 def any_kubectl() -> Path:
     """A kubectl to ask a cluster of unknown version with. Raises packages.PackageError."""
-    on_path = shutil.which("kubectl")
+    on_path = _on_path("kubectl")
     if on_path and kubectl_version(Path(on_path)):
         return Path(on_path)
     return _from_package("kubectl")
@@ -74,10 +80,18 @@ def helm_version(program: Path) -> Version | None:
 
 
 def _helm_on_path() -> Path | None:
-    on_path = shutil.which("helm")
+    on_path = _on_path("helm")
     if on_path and (found := helm_version(Path(on_path))) and found >= OLDEST_HELM:
         return Path(on_path)
     return None
+
+
+def _on_path(program: str) -> str | None:
+    """The program that PATH names, the wrappers of local clusters left out."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    own = paths.clusters_dir()
+    kept = [each for each in folders if not Path(each).absolute().is_relative_to(own)]
+    return shutil.which(program, path=os.pathsep.join(kept)) if kept else None
 
 
 def _output(argv: list[str | Path]) -> str:
