@@ -108,6 +108,26 @@ def test_autoscaler_on_the_workload_itself_is_noticed_and_not_fought(k8s: Kubern
     wait_condition(k8s, "ScalingActive", "False", "MetricsUnavailable")
 
 
+def test_autoscaler_of_a_dependency_is_noticed_whatever_group_its_maker_is_of(k8s: Kubernetes) -> None:
+    """kserve#5607: KEDA, or what is called otherwise some day, scales by an HPA of Kubernetes' own, and that is what is read."""
+    apply_ready(k8s, tier(scaling={**AUTO, "minReplicas": 1}))
+    maker = {
+        "apiVersion": "keda.renamed.example/v9",
+        "kind": "ScaledObject",
+        "name": "users-own",
+        "uid": "0a5ce2b4-7d0e-4a3c-9d1c-0f6c3f6f9a11",
+    }
+    made = autoscaler(WORKLOAD_TARGET, 3, 3)
+    made["metadata"] |= {
+        "ownerReferences": [maker],
+        "labels": {"app.kubernetes.io/managed-by": "keda-operator"},
+    }
+    k8s.create(made)
+    active = wait_condition(k8s, "ScalingActive", "False", "Conflict")
+    assert "HorizontalPodAutoscaler users-own" in active["message"]
+    wait_condition(k8s, "Ready", "True")
+
+
 def test_suspended_tier_has_no_pods_and_comes_back(k8s: Kubernetes) -> None:
     apply_ready(k8s, tier(replicas=2))
     k8s.patch("InferenceTier", NAME, {"spec": {"suspend": True}})

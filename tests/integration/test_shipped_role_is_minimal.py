@@ -16,7 +16,7 @@ from tests.support.played_engines import played_engines
 from tests.support.waiting import eventually
 from tierwright.api.tier import GROUP
 from tierwright.control.kinds import INFERENCE_TIER, WATCHED
-from tierwright.control.rbac import PERMISSIONS
+from tierwright.control.rbac import NODES, PERMISSIONS
 from tierwright.kube.resources import KNOWN_KINDS
 
 if TYPE_CHECKING:
@@ -139,3 +139,13 @@ def test_one_life_of_a_tier_uses_every_right_of_the_role(
     allowed = {(each.group, each.resource, verb) for each in PERMISSIONS for verb in each.verbs}
     assert used <= allowed
     assert allowed - used == CHECKED_ELSEWHERE
+
+
+def test_no_group_is_asked_for_that_a_bare_kubernetes_does_not_serve(admin: Kubernetes, crd: None) -> None:
+    """kserve#5607: a dependency renamed its API group, and the role no longer matched. There is none that could."""
+    groups = {each["name"] for each in admin._api.request("GET", "/apis")["groups"]}
+    added = {each["spec"]["group"] for each in admin.list("CustomResourceDefinition")}
+    bare = (groups - added) | {""}
+    asked = {each.group for each in (*PERMISSIONS, *NODES)} | {each.kind.group for each in WATCHED}
+    assert GROUP in added
+    assert asked - bare == {GROUP}
