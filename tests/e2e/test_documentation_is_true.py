@@ -18,7 +18,7 @@ ENDED = ("Succeeded", "Failed")
 TOLD = ("quickstart", "gated", "replicas", "batch", "caches", "remove")
 """All stories that need a cluster, in an order in which a reader could follow them."""
 TOLD_WITHOUT_A_CLUSTER = {"plan"}
-"""By tests/integration/cli_plan."""
+"""By tests/integration/cli/plan."""
 
 
 def quickstart_tier() -> dict[str, Any]:

@@ -16,7 +16,7 @@ from tests.support.tier_bundles import bundle_of, manifest
 from tierwright import __version__
 from tierwright.api.parse import parse_tier
 from tierwright.api.tier import InferenceTier
-from tierwright.cli_yaml import dump
+from tierwright.cli.yaml_text import dump
 from tierwright.desired.bundle import pinned_engine
 
 GOLDEN = Path(__file__).parents[1] / "golden"

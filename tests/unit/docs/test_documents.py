@@ -169,7 +169,9 @@ def test_the_tier_in_the_charts_notes_can_be_built() -> None:
 def test_make_targets_and_commands_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z0-9-]+):", makefile, re.MULTILINE))
-    cli = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "operator/tierwright").glob("cli*.py"))
+    cli = "".join(
+        file.read_text(encoding="utf-8") for file in (ROOT / "operator/tierwright/cli").rglob("*.py")
+    )
     known = set(re.findall(r'add_parser\(\s*"([a-z]+)"', cli))
     for file in FILES:
         texts = [*code_words(file.read_text(encoding="utf-8")), *(each.text for each in blocks(file))]

@@ -11,7 +11,7 @@ from multiprocessing.sharedctypes import Synchronized
 from multiprocessing.synchronize import Event
 from typing import Final
 
-from tierwright.cli_plan_trace import Part, requests_of
+from tierwright.cli.plan.trace import Part, requests_of
 from tierwright.planning.autoscaler import simulate
 from tierwright.planning.case import Case, Figures, Setting, Static, as_written
 from tierwright.planning.search import Tried, scaled_to_try, statics_to_try

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tierwright import cli_yaml
 from tierwright.api.tier import GROUP, KIND
+from tierwright.cli import yaml_text
 
 STDIN: Final = "-"
 _DOCUMENT_START: Final = re.compile(r"^(?=---(?:\s|$))", re.MULTILINE)
@@ -49,8 +49,8 @@ def documents(source: Input) -> Iterator[Document | Problem]:
     number = 0
     for text in _DOCUMENT_START.split(source.text):
         try:
-            content = cli_yaml.load(text, line)
-        except cli_yaml.UnreadableError as error:
+            content = yaml_text.load(text, line)
+        except yaml_text.UnreadableError as error:
             number += 1
             yield Problem(f"{source.name}, document {number}", f"cannot be read as YAML: {error}")
         else:

@@ -17,9 +17,9 @@ from tests.support.tier_bundles import tier_object
 from tests.support.tiers.cases import tier
 from tests.support.tiers.generate import specs
 from tierwright.cli import main
-from tierwright.cli_documents import Input
-from tierwright.cli_render import RenderResult, render_documents, run
-from tierwright.cli_yaml import dump
+from tierwright.cli.documents import Input
+from tierwright.cli.render import RenderResult, render_documents, run
+from tierwright.cli.yaml_text import dump
 from tierwright.desired.bundle import BundleContext
 
 

@@ -18,7 +18,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
-from tierwright.cli_documents import STDIN
+from tierwright.cli.documents import STDIN
 from tierwright.planning.case import Case
 from tierwright.planning.demand import Demand
 from tierwright.planning.engine import Request

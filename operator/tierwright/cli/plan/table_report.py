@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from math import ceil, inf
 from typing import Final
 
-from tierwright.cli_plan_tiers import Planned
-from tierwright.cli_plan_trace import Part, Trace
+from tierwright.cli.plan.tiers import Planned
+from tierwright.cli.plan.trace import Part, Trace
 from tierwright.planning.case import Case, Figures, Setting, Static, as_written
 from tierwright.planning.over_time import Interval, intervals
 from tierwright.planning.search import best_static, cheapest, keeps

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tierwright import cli_plan_plot
 from tierwright.api.scalars import duration_seconds
-from tierwright.cli_documents import STDIN, emit, read
-from tierwright.cli_plan_json import document
-from tierwright.cli_plan_report import Found, table
-from tierwright.cli_plan_search import Effort, SearchError, search
-from tierwright.cli_plan_tiers import Planned, begun, plan_tiers, read_step_times
-from tierwright.cli_plan_trace import Shares, Trace, read_trace
-from tierwright.cli_progress import Progress
+from tierwright.cli.documents import STDIN, emit, read
+from tierwright.cli.plan import plot
+from tierwright.cli.plan.json_report import document
+from tierwright.cli.plan.search import Effort, SearchError, search
+from tierwright.cli.plan.table_report import Found, table
+from tierwright.cli.plan.tiers import Planned, begun, plan_tiers, read_step_times
+from tierwright.cli.plan.trace import Shares, Trace, read_trace
+from tierwright.cli.progress import Progress
 from tierwright.planning.trace_rows import Columns
 
 _RANGE: Final = re.compile(r"([1-9][0-9]{0,3})(?:-([1-9][0-9]{0,3}))?")
@@ -116,10 +116,10 @@ def _wrong_use(arguments: argparse.Namespace) -> list[str]:
             "--share and --speed-column: the trace says who asks for what, or the shares do; leave one out"
         )
     if arguments.plot is not None:
-        if arguments.plot.suffix not in cli_plan_plot.FORMATS:
-            wrong.append(f"--plot: {arguments.plot} must end in {' or '.join(cli_plan_plot.FORMATS)}")
-        elif not cli_plan_plot.available():
-            wrong.append(cli_plan_plot.MISSING)
+        if arguments.plot.suffix not in plot.FORMATS:
+            wrong.append(f"--plot: {arguments.plot} must end in {' or '.join(plot.FORMATS)}")
+        elif not plot.available():
+            wrong.append(plot.MISSING)
         elif not arguments.plot.absolute().parent.is_dir():
             wrong.append(f"--plot: there is no folder {arguments.plot.parent}")
     return wrong
@@ -195,7 +195,7 @@ def _weights(
 
 def _plot(found: Sequence[Found], path: Path) -> int:
     try:
-        cli_plan_plot.draw(found, path)
+        plot.draw(found, path)
     except OSError as error:
         print(f"error: {path} cannot be written: {error.strerror}", file=sys.stderr)
         return 1

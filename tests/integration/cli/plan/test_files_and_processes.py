@@ -14,7 +14,7 @@ import pytest
 from tests.support.plan_command import ROOT, command, environment, plan, planned
 from tests.support.waiting import eventually
 from tierwright.cli import main
-from tierwright.cli_plan_plot import FORMATS
+from tierwright.cli.plan.plot import FORMATS
 
 ROWS = int(os.environ.get("TIERWRIGHT_PLAN_ROWS", "100000"))
 """Requests of the large trace; 10000000 takes some minutes."""
@@ -84,12 +84,12 @@ def test_a_search_that_is_interrupted_ends_at_once_and_leaves_nothing(
 def test_a_process_that_is_killed_ends_the_search_with_a_reason(file: Path, trace: Path) -> None:
     program = (
         "import os, signal, sys\n"
-        "from tierwright import cli_plan_search\n"
+        "from tierwright.cli.plan import search\n"
         "from tierwright.cli import main\n"
         "if __name__ == '__main__':\n"
         "    sys.exit(main())\n"
         "else:\n"
-        "    cli_plan_search.simulate = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    search.simulate = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     script = trace.parent / "script.py"
     script.write_text(program, encoding="utf-8")

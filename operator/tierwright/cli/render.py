@@ -5,12 +5,12 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tierwright import cli_yaml
 from tierwright.api.engine import EngineType
 from tierwright.api.parse import parse_tier
 from tierwright.api.tier import KIND, InferenceTier
 from tierwright.api.warnings import not_used_yet
-from tierwright.cli_documents import Document, Input, Problem, documents, emit, is_something_else, read
+from tierwright.cli import yaml_text
+from tierwright.cli.documents import Document, Input, Problem, documents, emit, is_something_else, read
 from tierwright.desired.bundle import (
     Bundle,
     BundleContext,
@@ -58,7 +58,7 @@ def run(names: Iterable[str], context: BundleContext, namespace: str | None = No
         print(f"error: {error}", file=sys.stderr)
     if unreadable or result.errors:
         return 1
-    return emit(cli_yaml.dump(result.children))
+    return emit(yaml_text.dump(result.children))
 
 
 def render_documents(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import Any
 
-from tierwright.cli_plan_report import (
+from tierwright.cli.plan.table_report import (
     MODEL,
     Found,
     accelerator_hours,
@@ -15,7 +15,7 @@ from tierwright.cli_plan_report import (
     remarks,
     settings_in_order,
 )
-from tierwright.cli_plan_trace import Trace
+from tierwright.cli.plan.trace import Trace
 from tierwright.planning.case import Scaled, Setting, as_written
 from tierwright.planning.search import keeps
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tierwright.cli_plan_report import Found, label
+from tierwright.cli.plan.table_report import Found, label
 from tierwright.planning.case import Setting, as_written
 from tierwright.planning.search import best_static
 

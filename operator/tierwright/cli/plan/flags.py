@@ -112,6 +112,6 @@ def add_command(commands: "argparse._SubParsersAction[Any]") -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from tierwright.cli_plan import run
+    from tierwright.cli.plan.command import run
 
     return run(arguments)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from tierwright import cli_yaml
 from tierwright.api.engine import EngineType
 from tierwright.api.parse import parse_tier
 from tierwright.api.tier import KIND, InferenceTier
 from tierwright.capacity.work import PRIOR_STEP_TIME, StepTime
-from tierwright.cli_documents import Input, Problem, documents, is_something_else
+from tierwright.cli import yaml_text
+from tierwright.cli.documents import Input, Problem, documents, is_something_else
 from tierwright.control.tier_settings import LoopTiming, latency_objectives, tier_settings
 from tierwright.planning.case import Case
 from tierwright.planning.demand import Demand
@@ -83,8 +83,8 @@ def read_step_times(given: Sequence[str], files: Sequence[str]) -> tuple[StepTim
 
 def _of_file(name: str, found: dict[str, tuple[StepTime, str]]) -> list[str]:
     try:
-        content = cli_yaml.load(Path(name).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, cli_yaml.UnreadableError) as error:
+        content = yaml_text.load(Path(name).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml_text.UnreadableError) as error:
         return [f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}"]
     if not isinstance(content, dict) or not content:
         return [f"{name}: a mapping of tier names to step times is expected"]

@@ -12,7 +12,7 @@ import tierwright
 from tierwright.cli import main
 from tierwright.settings import Settings, environment_name, flag_name
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_the_crd_is_printed_as_it_is_committed(capsys: pytest.CaptureFixture[str]) -> None:

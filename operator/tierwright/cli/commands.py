@@ -10,7 +10,8 @@ import sys
 from collections.abc import Sequence
 
 import tierwright
-from tierwright import cli_plan_flags, settings
+from tierwright import settings
+from tierwright.cli.plan import flags as plan_flags
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -61,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     render.set_defaults(run=_render)
 
-    cli_plan_flags.add_command(commands)
+    plan_flags.add_command(commands)
 
     arguments = parser.parse_args(argv)
     status: int = arguments.run(arguments)
@@ -91,7 +92,7 @@ def _crd(_: argparse.Namespace) -> int:
 
 
 def _render(arguments: argparse.Namespace) -> int:
-    from tierwright.cli_render import run
+    from tierwright.cli.render import run
     from tierwright.desired.bundle import BundleContext
 
     # Of the operator's settings this one alone shows in children; the others may be whatever they are.

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from tierwright.cli_progress import Progress
+from tierwright.cli.progress import Progress
 
 
 class Stream(io.StringIO):
