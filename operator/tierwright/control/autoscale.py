@@ -97,12 +97,13 @@ class Autoscaler:
             str(pod["metadata"].get("uid")): str(pod["metadata"]["name"]) for pod in self._store.pods_of(*key)
         }
         return {
-            names[uid]: scraped.page.running + scraped.page.waiting
-            for uid, scraped in memory.pages.items()
+            names[uid]: page.running + page.waiting
+            for uid, record in memory.pods.items()
             if uid in names
-            and scraped.page is not None
-            and scraped.page.running is not None
-            and scraped.page.waiting is not None
+            and record.told
+            and (page := record.page.page) is not None
+            and page.running is not None
+            and page.waiting is not None
         }
 
     def overdue(self) -> float:
@@ -210,7 +211,7 @@ class Autoscaler:
             self._metrics.forget(key)
             if (memory := self._memories.get(key)) is not None:
                 # Nothing is shown of it, and no page is compared across the gap.
-                self._memories[key] = replace(memory, shown=None, pages={}, starts_known=None)
+                self._memories[key] = replace(memory, shown=None, pods={}, starts_known=None)
         for subject in found.subjects:
             if not subject.measured:  # the others are noted with what their plan calls for
                 self._pools.note(subject.key, subject.tier, subject.wanted)

@@ -88,7 +88,7 @@ def _outcome(decided: Decided, scraped: Iterable[Scraped]) -> ScrapeOutcome:
 
 def _judged(decided: Decided) -> Mapping[Objective, JudgedRequests]:
     """By objective, and all together as the policy judges them."""
-    samples = decided.measured.samples.values()
+    samples = decided.measured.fresh
     found = {
         Objective.FIRST_TOKEN: _sum(each.first_token for each in samples),
         Objective.PER_TOKEN: _sum(each.per_token for each in samples),

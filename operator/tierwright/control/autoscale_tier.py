@@ -10,20 +10,19 @@ from tierwright.api.tier import InferenceTier
 from tierwright.capacity import policy
 from tierwright.capacity.decision import Decision
 from tierwright.capacity.decision import Reason as Why
-from tierwright.capacity.samples import Observation, PodSample, row_of
+from tierwright.capacity.samples import Observation, row_of
 from tierwright.capacity.settings import TierSettings
 from tierwright.capacity.state import TierState
 from tierwright.control.decision_words import Words, words_of
 from tierwright.control.latency_window import LatencyWindow
+from tierwright.control.measuring import Measured, PodRecord, measure
 from tierwright.control.observation import LivePod, measured_starts, observation_of
-from tierwright.control.pod_samples import LatencyObjectives, sample_from, unresolved
+from tierwright.control.pod_samples import LatencyObjectives
 from tierwright.control.pool_budget import within_share
 from tierwright.control.pools import Room
 from tierwright.control.shown import Figures, Shown, shown
 from tierwright.control.tier_settings import LoopTiming, latency_objectives, tier_settings
 from tierwright.control.wake import WAKE_ANNOTATION, wake
-from tierwright.observe.metrics import MetricsPage
-from tierwright.observe.page_delta import PageDelta, between
 from tierwright.observe.readings import Scraped
 from tierwright.observe.snapshot import ScalingView
 
@@ -39,8 +38,10 @@ class Memory:
     uid: str
     state: TierState = field(default_factory=TierState)
     objectives: LatencyObjectives | None = None
-    pages: Mapping[str, Scraped] = field(default_factory=dict)
-    """The last tick's page of each pod, by uid."""
+    pods: Mapping[str, PodRecord] = field(default_factory=dict)
+    """What was read of each pod, by uid."""
+    looked_at: float | None = None
+    """The tick before."""
     starts_known: frozenset[str] | None = None
     latency: LatencyWindow = field(default_factory=LatencyWindow)
     shown: Shown | None = None
@@ -67,18 +68,6 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """What the pages tell, compared with those of the tick before."""
-
-    samples: Mapping[str, PodSample]
-    deltas: tuple[PageDelta, ...]
-    silent: tuple[str, ...]
-    """A sentence for each ready pod that does not tell what it has to do."""
-    warnings: tuple[str, ...]
-    newest_at: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class Decided:
     """The tier's decision, within what its pool grants, and what it came from."""
 
@@ -99,7 +88,16 @@ def decide(memory: Memory, look: Look, timing: LoopTiming) -> Decided:
     settings, objectives = tier_settings(look.tier, timing), latency_objectives(look.tier)
     if memory.objectives != objectives:  # what was shown was held against another promise
         memory = replace(memory, objectives=objectives, latency=LatencyWindow(), shown=None)
-    measured = measure(memory.pages, look, objectives, grace=_GRACE_TICKS * settings.tick)
+    measured = measure(
+        memory.pods,
+        look.pods,
+        look.scraped,
+        objectives,
+        look.now,
+        elapsed=None if memory.looked_at is None else look.now - memory.looked_at,
+        grace=_GRACE_TICKS * settings.tick,
+    )
+    settings = replace(settings, lag=measured.lag(settings.lag, settings.tick))
     starts = measured_starts(look.pods, memory.starts_known)
     woken = wake(
         look.tier.metadata.annotations.get(WAKE_ANNOTATION),
@@ -119,19 +117,22 @@ def decide(memory: Memory, look: Look, timing: LoopTiming) -> Decided:
     )
     step = policy.step(settings, memory.state, observation, look.now)
     row = row_of(observation, look.now, young=0.0)
+    new = row_of(replace(observation, pods=measured.fresh, ready=len(measured.fresh)), look.now, young=0.0)
+    requests, misses = (0.0, 0.0) if new is None else (new.requests, new.misses)
     firsts = [each.first_token for each in measured.deltas if each.first_token is not None]
     per_tokens = [each.per_output_token for each in measured.deltas if each.per_output_token is not None]
     after = replace(
         memory,
         state=step.state,
-        pages={uid: each for uid, each in look.scraped.items() if each.page is not None},
+        pods=measured.records,
+        looked_at=look.now,
         starts_known=starts.known,
         latency=memory.latency.seen(
             look.now,
             first_token=firsts,
             per_token=per_tokens,
-            requests=0.0 if row is None else row.requests,
-            misses=0.0 if row is None else row.misses,
+            requests=requests,
+            misses=misses,
         ),
         heard=woken.heard,
     )
@@ -142,8 +143,8 @@ def decide(memory: Memory, look: Look, timing: LoopTiming) -> Decided:
         measured=measured,
         observation=observation,
         decision=within_share(step.decision, look.wanted, look.room.ceiling),
-        requests=0.0 if row is None else row.requests,
-        misses=0.0 if row is None else row.misses,
+        requests=requests,
+        misses=misses,
         idle=row is None or (row.arrivals, row.running, row.backlog, row.requests) == (0, 0, 0, 0),
     )
 
@@ -195,54 +196,6 @@ def _fresh(decided: Decided, last: ScalingView | None) -> ScalingView:
         follows_load=words.follows_load,
         warnings=decided.measured.warnings,
     )
-
-
-def measure(
-    before: Mapping[str, Scraped], look: Look, objectives: LatencyObjectives, *, grace: float = 0.0
-) -> Measured:
-    """The samples of the ready pods by uid; a pod that has no page of the tick before gets its first one later.
-
-    A pod that is ready for less than `grace` seconds is not told of when it is silent.
-    """
-    samples: dict[str, PodSample] = {}
-    deltas: list[PageDelta] = []
-    silent: list[str] = []
-    warnings: dict[str, None] = {}
-    newest: float | None = None
-    for pod in look.pods:
-        scraped = look.scraped.get(pod.uid)
-        if pod.ready_since is None or scraped is None:
-            continue
-        if (lack := _lack(scraped)) and look.now - pod.ready_since >= grace:
-            silent.append(f"pod {pod.name}: {lack}")
-        last = before.get(pod.uid)
-        if scraped.page is None or last is None or last.page is None or scraped.at <= last.at:
-            continue
-        newest = look.now
-        warnings |= dict.fromkeys(unresolved(scraped.page, objectives))
-        delta = between(last.page, scraped.page)
-        deltas.append(delta)
-        samples[pod.uid] = sample_from(
-            delta,
-            scraped.page,
-            seconds=scraped.at - last.at,
-            age=max(0.0, look.now - pod.ready_since),
-            objectives=objectives,
-        )
-    return Measured(samples, tuple(deltas), tuple(silent), tuple(warnings), newest)
-
-
-def _lack(scraped: Scraped) -> str:
-    """What keeps a reading from telling the pod's load; empty when nothing does."""
-    if scraped.page is None:
-        return scraped.words or "no page"
-    missing = [name for name in ("running", "waiting", "finished") if _of(scraped.page, name) is None]
-    return f"its page does not tell {', '.join(missing)}" if missing else ""
-
-
-def _of(page: MetricsPage, name: str) -> float | None:
-    value: float | None = getattr(page, name)
-    return value
 
 
 def _trouble(silent: tuple[str, ...]) -> str:

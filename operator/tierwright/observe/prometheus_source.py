@@ -141,7 +141,7 @@ class PrometheusSource:
             return Scraped(self._clock(), None, ScrapeFault.NOT_SCRAPED, words)
         at = self._dated_here(target.uid, sample)
         try:
-            return Scraped(at, parse(sample.text))
+            return Scraped(at, parse(sample.text), age=sample.age)
         except PageRefusedError as error:
             return Scraped(at, None, ScrapeFault.TOO_LARGE, str(error))
 

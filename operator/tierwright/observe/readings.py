@@ -49,6 +49,8 @@ class Scraped:
     fault: ScrapeFault | None = None
     words: str = ""
     """The fault in words."""
+    age: float = 0.0
+    """Seconds between the page and its reading, where another had taken it before."""
 
 
 def bearer(token_file: str) -> Mapping[str, str]:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -81,6 +81,8 @@ class Fleet:
     now: float = 1_800_000_000.0
     uid: str = "u-1"
     annotations: dict[str, str] = field(default_factory=dict)
+    read_every: float = 0.0
+    """Seconds between two samples of a pod in a server that stands between the pods and the autoscaler; each pod has its own turn."""
 
     def __post_init__(self) -> None:
         """One replica, ready."""
@@ -89,6 +91,7 @@ class Fleet:
         self.engines: list[Engine] = []
         self.silent: set[str] = set()
         """Uids of pods whose page cannot be read."""
+        self._taken: dict[str, Scraped] = {}
         self.status: Object = {}
         self.history: list[int] = []
         self.changes: list[ScalingView | None] = []
@@ -157,9 +160,16 @@ class Fleet:
         by_uid = {each.uid: each for each in self.engines}
         late = Scraped(self.now, None, ScrapeFault.TIMED_OUT, "no whole page within 3 s")
         return {
-            each.uid: late if each.uid in self.silent else Scraped(self.now, parse(by_uid[each.uid].text()))
-            for each in targets
+            each.uid: late if each.uid in self.silent else self._page(by_uid[each.uid]) for each in targets
         }
+
+    def _page(self, engine: Engine) -> Scraped:
+        """The newest page that was taken of the engine."""
+        turn = self.now + TICK * int(engine.uid.removeprefix("pod-"))
+        if engine.uid not in self._taken or self.read_every == 0 or turn % self.read_every < TICK:
+            self._taken[engine.uid] = Scraped(self.now, parse(engine.text()))
+        taken = self._taken[engine.uid]
+        return replace(taken, age=self.now - taken.at)
 
     def _apply(self) -> None:
         wanted = scaler.decide(self.tier, scaler.Held(live=self.replicas), None, self.view).wanted

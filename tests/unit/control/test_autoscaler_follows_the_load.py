@@ -14,6 +14,7 @@ from tierwright.api.conditions import Reason
 from tierwright.api.parse import parse_tier
 from tierwright.capacity.miss_curve import MissEvidence
 from tierwright.control.kinds import INFERENCE_TIER
+from tierwright.telemetry import autoscaling_names as names
 
 QUIET, BUSY = 2.0, 50.0
 """Requests per second: one replica holds the objectives up to about 13."""
@@ -282,6 +283,46 @@ def test_a_pod_that_is_ready_and_silent_beside_others_keeps_the_tier_from_shrink
     assert fleet.view is not None
     assert fleet.view.reason is Reason.PARTIAL_METRICS
     assert "pod pod-1: no whole page" in fleet.view.message
+
+
+@pytest.mark.parametrize("every", [20.0, 30.0, 60.0])
+def test_a_server_that_reads_each_pod_more_seldom_than_the_loop_decides_is_followed_up_and_down(
+    every: float,
+) -> None:
+    fleet = Fleet(read_every=every)
+    fleet.run(1200, QUIET)
+    for rate in range(3, 40, 2):
+        fleet.run(60, rate)
+    fleet.run(300, 40.0)
+    peak = fleet.replicas
+    assert 4 <= peak <= 8
+    assert fleet.view is not None
+    assert fleet.view.follows_load
+    for rate in range(40, 2, -2):
+        fleet.run(60, rate)
+    fleet.run(1800, QUIET)
+    assert fleet.replicas == 1
+    assert falls(fleet.history) == peak - 1, "one at a time, and never to and fro"
+    labels = {"namespace": KEY[0], "name": KEY[1]}
+    judged = fleet.registry.get_sample_value(names.JUDGED, {**labels, "objective": "All"})
+    newest = fleet.registry.get_sample_value(names.NEWEST_SAMPLE, labels)
+    assert newest is not None
+    assert 0 <= fleet.now - newest < every, "of when the sample was taken"
+    came = 1200 * QUIET + 60 * sum(range(3, 40, 2)) + 300 * 40 + 60 * sum(range(40, 2, -2)) + 1800 * QUIET
+    assert judged == pytest.approx(came, rel=0.03), "each request is counted once"
+
+
+def test_a_server_that_has_stopped_reading_pods_is_an_outage() -> None:
+    fleet = Fleet(read_every=30.0)
+    fleet.run(900, QUIET)
+    fleet.run(600, BUSY)
+    before = fleet.replicas
+    fleet.read_every = 1e9
+    fleet.run(900, QUIET)
+    assert fleet.replicas == before
+    assert fleet.view is not None
+    assert (fleet.view.reason, fleet.view.follows_load) == (Reason.METRICS_UNAVAILABLE, False)
+    assert "more than 150 s old" in fleet.view.message
 
 
 def test_a_tier_that_cannot_even_be_looked_at_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

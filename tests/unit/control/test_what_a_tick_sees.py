@@ -1,17 +1,16 @@
 """Pods and pages become an observation: ages of starts, measured starts, what has no room, which pods do not tell."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.unit.control.pods import condition, container, pod, tier, waiting
 from tests.unit.observe.engine_page import page
-from tierwright.control.autoscale_tier import Look, measure
+from tierwright.control.measuring import STANDS_FOR, PodRecord, measure, told_for
 from tierwright.control.observation import live_pods, measured_starts, observation_of
 from tierwright.control.pod_samples import LatencyObjectives
-from tierwright.control.pool_room import Replicas
-from tierwright.control.pools import Room
 from tierwright.control.tier_settings import (
     LoopTiming,
     has_objectives,
@@ -25,7 +24,6 @@ Object = dict[str, Any]
 CREATED = 1_796_036_400.0
 """2026-11-30T11:00:00Z, when the pods of these tests are made."""
 NOW = CREATED + 600
-ROOM = Room(Replicas(0, 0), None, None, 0.0)
 OBJECTIVES = LatencyObjectives(0.5, 0.05)
 
 
@@ -81,7 +79,8 @@ def test_times_that_cannot_be_read_are_as_good_as_now() -> None:
 
 def measured(before: dict[str, Scraped], after: dict[str, Scraped], *pods: Object) -> Any:
     """What two readings tell of these pods."""
-    return measure(before, Look(tier(), live_pods(pods, NOW), 1, after, NOW, ROOM), OBJECTIVES)
+    records = {uid: PodRecord(page) for uid, page in before.items()}
+    return measure(records, live_pods(pods, NOW), after, OBJECTIVES, NOW)
 
 
 def at(seconds: float, **fields: Any) -> Scraped:
@@ -106,6 +105,75 @@ def test_the_same_reading_twice_is_no_interval() -> None:
     assert found.samples == {}
 
 
+def test_a_sample_stands_until_there_is_a_newer_one_and_is_counted_once() -> None:
+    pods = live_pods([ready("a")], NOW + 20)
+    first = measure(
+        {"uid-a": PodRecord(at(100.0))},
+        pods,
+        {"uid-a": at(130.0, finished=70)},
+        OBJECTIVES,
+        NOW,
+        elapsed=10.0,
+    )
+    assert (first.fresh[0].seconds, first.fresh[0].arrivals) == (30.0, 30.0)
+    assert (first.samples["uid-a"].seconds, first.samples["uid-a"].arrivals) == (10.0, 10.0)
+    assert (first.newest_at, first.interval) == (NOW, 30.0)
+    again = replace(at(130.0, finished=70), age=10.0)
+    second = measure(first.records, pods, {"uid-a": again}, OBJECTIVES, NOW + 10, elapsed=10.0)
+    assert (second.fresh, second.deltas) == ((), ())
+    assert second.samples["uid-a"].arrivals == 10.0
+    assert second.newest_at == NOW
+
+
+def test_a_sample_that_is_too_old_is_told_of_and_not_counted_on() -> None:
+    first = measure(
+        {"uid-a": PodRecord(at(100.0))}, live_pods([ready("a")], NOW), {"uid-a": at(130.0)}, OBJECTIVES, NOW
+    )
+    old = {"uid-a": replace(at(130.0), age=STANDS_FOR + 1)}
+    late = measure(first.records, live_pods([ready("a")], NOW), old, OBJECTIVES, NOW + STANDS_FOR)
+    assert (late.samples, late.newest_at) == ({}, None)
+    assert late.silent == (
+        "pod a: its newest figures are more than 150 s old: the Prometheus server reads the pod too seldom",
+    )
+
+
+def test_a_reading_that_failed_costs_no_more_than_its_own_tick() -> None:
+    pods = live_pods([ready("a")], NOW)
+    lost = {"uid-a": Scraped(110.0, None, ScrapeFault.TIMED_OUT, "late")}
+    first = measure({"uid-a": PodRecord(at(100.0))}, pods, lost, OBJECTIVES, NOW)
+    assert (first.samples, first.records["uid-a"].told) == ({}, False)
+    second = measure(first.records, pods, {"uid-a": at(120.0, finished=60)}, OBJECTIVES, NOW + 10)
+    assert second.samples["uid-a"].seconds == 20.0
+    gap = measure(first.records, pods, {"uid-a": at(500.0, finished=60)}, OBJECTIVES, NOW + 400)
+    assert gap.samples == {}, "the mean of so long a time tells nothing of now"
+
+
+def test_a_pod_is_as_old_as_it_was_when_its_sample_was_taken() -> None:
+    read = {"uid-a": replace(at(110.0), age=40.0)}
+    found = measure({"uid-a": PodRecord(at(100.0))}, live_pods([ready("a")], NOW), read, OBJECTIVES, NOW)
+    assert (found.samples["uid-a"].age, found.newest_at) == (460.0, NOW - 40)
+
+
+def test_counts_are_shared_out_and_levels_are_not() -> None:
+    found = measured({"uid-a": at(100.0)}, {"uid-a": at(130.0, finished=70)}, ready("a"))
+    (whole,) = found.samples.values()
+    third = told_for(whole, 10.0)
+    assert (third.running, third.waiting, third.token_seconds) == (
+        whole.running,
+        whole.waiting,
+        whole.token_seconds,
+    )
+    assert third.first_token is not None
+    assert third.first_token.requests == pytest.approx(whole.first_token.requests / 3)
+    for seconds in (None, 0.0, 30.0, 60.0):
+        assert told_for(whole, seconds) == whole
+
+
+@pytest.mark.parametrize(("interval", "lag"), [(None, 3.0), (10.0, 3.0), (25.0, 3.0), (60.0, 60.0)])
+def test_a_source_that_reads_seldom_is_reckoned_with(interval: float | None, lag: float) -> None:
+    assert replace(measured({}, {}), interval=interval).lag(3.0, 10.0) == lag
+
+
 def test_a_pod_that_does_not_tell_is_named_with_what_is_wrong() -> None:
     renamed = Scraped(110.0, parse("vllm:num_requests_running 3\n"))
     refused = Scraped(110.0, None, ScrapeFault.REFUSED, "status 503")
@@ -115,18 +183,20 @@ def test_a_pod_that_does_not_tell_is_named_with_what_is_wrong() -> None:
 
 def test_a_pod_that_has_just_become_ready_may_be_silent_for_a_moment() -> None:
     refused = {"uid-a": Scraped(110.0, None, ScrapeFault.UNREACHABLE, "not yet")}
-    look = Look(tier(), live_pods([ready("a", since="2026-11-30T11:09:40Z")], NOW), 1, refused, NOW, ROOM)
-    assert measure({}, look, OBJECTIVES, grace=30.0).silent == ()
-    assert measure({}, look, OBJECTIVES, grace=20.0).silent == ("pod a: not yet",)
+    pods = live_pods([ready("a", since="2026-11-30T11:09:40Z")], NOW)
+    assert measure({}, pods, refused, OBJECTIVES, NOW, grace=30.0).silent == ()
+    assert measure({}, pods, refused, OBJECTIVES, NOW, grace=20.0).silent == ("pod a: not yet",)
 
 
 def test_objectives_that_the_pages_cannot_resolve_are_warned_of() -> None:
     found = measured({"uid-a": at(100.0)}, {"uid-a": at(110.0)}, ready("a"))
     assert found.warnings == ()
     odd = measure(
-        {"uid-a": at(100.0)},
-        Look(tier(), live_pods([ready("a")], NOW), 1, {"uid-a": at(110.0)}, NOW, ROOM),
+        {"uid-a": PodRecord(at(100.0))},
+        live_pods([ready("a")], NOW),
+        {"uid-a": at(110.0)},
         LatencyObjectives(0.3, None),
+        NOW,
     )
     assert odd.warnings[0].startswith(
         "objectives.timeToFirstToken: the engine counts latencies only at 0.1 s"
