@@ -20,12 +20,14 @@ from tierwright.control.autoscale_start import first_memory
 from tierwright.control.autoscale_state import States, is_due
 from tierwright.control.autoscale_subjects import Subject, TierFinder
 from tierwright.control.autoscale_tier import Look, Memory, conclude, decide
+from tierwright.control.exactness import ExactnessByTier
 from tierwright.control.pools import Pools
+from tierwright.control.start_times import SeenNode, seen_nodes
 from tierwright.control.tier_settings import LoopTiming
 from tierwright.engines.engine import HTTP_PORT
 from tierwright.kube.errors import KubeError
 from tierwright.observe.readings import Scraped, Target
-from tierwright.observe.snapshot import ScalingView
+from tierwright.observe.snapshot import ExactnessView, ScalingView
 from tierwright.observe.store import Store, TierKey
 from tierwright.telemetry.autoscaling import AutoscalingMetrics
 
@@ -73,6 +75,8 @@ class Autoscaler:
         self._clock = clock
         self._memories: dict[TierKey, Memory] = {}
         self._finder = TierFinder(store)
+        self._nodes: Mapping[str, SeenNode] = {}
+        self._exactness = ExactnessByTier()
         self._last = 0.0
         self._ticked: float | None = None
         """When the last tick ended, on a clock that nobody sets."""
@@ -87,6 +91,10 @@ class Autoscaler:
             return None
         view = memory.shown.view
         return replace(view, wanted=None) if self._stood_still() else view
+
+    def exactness(self, key: TierKey, uid: str) -> ExactnessView | None:
+        """How far the tier's answers are exact; None before a ready pod told."""
+        return self._exactness.view(key, uid)
 
     def requests(self, key: TierKey) -> Mapping[str, float]:
         """Pod → the requests that it ran and that waited for it at the last reading; pods that did not tell are left out."""
@@ -122,12 +130,14 @@ class Autoscaler:
         subjects = self._subjects()
         await self._load_new(subjects)
         known = [each for each in subjects if each.measured and each.key in self._memories]
-        scraped = await scraper.read(
+        measured = [
             Target(pod.uid, pod.address, HTTP_PORT) for each in known for pod in each.pods if pod.ready
-        )
+        ]
+        scraped = await scraper.read([*measured, *self._exactness.unread(subjects)])
         changed = {each.key for each in known} if self._stood_still() else set()
         # A clock that was set back stands still until it has caught up: ticks come in order of time.
         now = self._last = max(self._last, self._clock())
+        self._nodes = seen_nodes(self._nodes, (pod for each in subjects for pod in each.pods), now)
         for each in known:
             await asyncio.sleep(0)  # reconciles and health checks go on between two tiers
             try:
@@ -137,7 +147,7 @@ class Autoscaler:
                 log.exception("the autoscaler failed at %s/%s because of a bug", *each.key)
                 # What was learned may be what it failed at; without it nothing shrinks before a full window.
                 self._memories[each.key] = replace(self._memories[each.key], state=TierState())
-        self._on_change(changed)
+        self._on_change(changed | self._exactness.hear(subjects, scraped))
 
     def _stood_still(self) -> bool:
         """Whether ticks are missing, so that what was decided at the last one is about another time."""
@@ -190,7 +200,7 @@ class Autoscaler:
         key, memory = subject.key, self._memories[subject.key]
         own = {pod.uid: scraped[pod.uid] for pod in subject.pods if pod.uid in scraped}
         room = self._pools.room(key, subject.tier, datetime.fromtimestamp(now, UTC))
-        look = Look(subject.tier, subject.pods, subject.wanted, own, now, room)
+        look = Look(subject.tier, subject.pods, subject.wanted, own, now, room, self._nodes)
         decided = decide(memory, look, self._timing)
         after = conclude(decided)
         self._memories[key] = after if after.written_at is not None else replace(after, written_at=now)

@@ -8,6 +8,7 @@ from tierwright.control.autoscale_state import Learned
 from tierwright.control.autoscale_subjects import Subject
 from tierwright.control.autoscale_tier import Memory
 from tierwright.control.shown import remembered
+from tierwright.control.start_times import start_seconds
 from tierwright.control.status_writer import stored_status
 from tierwright.control.tier_settings import latency_objectives
 from tierwright.kube.resources import Object
@@ -35,6 +36,7 @@ def first_memory(subject: Subject, obj: Object | None, learned: Learned | None, 
             heard_kept=learned.heard,
             written_at=learned.written_at,
         )
-    seconds = status.startup.total_seconds if status.startup is not None else None
+    last = status.startup
+    seconds = None if last is None else start_seconds(last.total_seconds, last.scheduling_seconds)
     starts = Starts((float(seconds),)) if seconds else Starts()
     return Memory(subject.uid, state=TierState(starts=starts), objectives=objectives, shown=shown)

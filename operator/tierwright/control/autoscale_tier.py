@@ -16,11 +16,12 @@ from tierwright.capacity.state import TierState
 from tierwright.control.decision_words import Words, words_of
 from tierwright.control.latency_window import LatencyWindow
 from tierwright.control.measuring import Measured, PodRecord, measure
-from tierwright.control.observation import LivePod, measured_starts, observation_of
+from tierwright.control.observation import LivePod, observation_of
 from tierwright.control.pod_samples import LatencyObjectives
 from tierwright.control.pool_budget import within_share
 from tierwright.control.pools import Room
 from tierwright.control.shown import Figures, Shown, shown
+from tierwright.control.start_times import SeenNode, measured_starts
 from tierwright.control.tier_settings import LoopTiming, latency_objectives, tier_settings
 from tierwright.control.wake import WAKE_ANNOTATION, wake
 from tierwright.observe.readings import Scraped
@@ -65,6 +66,8 @@ class Look:
     now: float
     room: Room
     """What its node pool has room for."""
+    nodes: Mapping[str, SeenNode] = field(default_factory=dict)
+    """What is known of the nodes of all tiers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ def decide(memory: Memory, look: Look, timing: LoopTiming) -> Decided:
         grace=_GRACE_TICKS * settings.tick,
     )
     settings = replace(settings, lag=measured.lag(settings.lag, settings.tick))
-    starts = measured_starts(look.pods, memory.starts_known)
+    starts = measured_starts(look.pods, memory.starts_known, look.nodes)
     woken = wake(
         look.tier.metadata.annotations.get(WAKE_ANNOTATION),
         memory.heard,

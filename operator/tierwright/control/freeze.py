@@ -15,7 +15,7 @@ from tierwright.kube.verbs import KubeClient
 from tierwright.observe.additions import child_additions
 from tierwright.observe.evidence import is_starting, list_events, subjects, template_volumes
 from tierwright.observe.pods import pod_view, volume_claim_view, workload_view
-from tierwright.observe.snapshot import Facts, ScaleView, ScalingView, Snapshot
+from tierwright.observe.snapshot import ExactnessView, Facts, ScaleView, ScalingView, Snapshot
 from tierwright.observe.store import Store, TierKey
 
 
@@ -27,6 +27,7 @@ class Findings:
     applied: Applied
     scale: ScaleView | None
     scaling: ScalingView | None
+    exactness: ExactnessView | None
     facts: Facts | None
     compile: CompileStep | None
 
@@ -68,6 +69,7 @@ async def freeze(
         waiting_for=tuple(findings.applied.waiting_for),
         scale=findings.scale,
         scaling=findings.scaling,
+        exactness=findings.exactness,
         workload=workload_view(workload) if workload is not None else None,
         pods=pods,
         claims=tuple(

@@ -21,6 +21,8 @@ class LivePod:
     address: str
     """IP address; empty when it has none yet."""
     created: float
+    scheduled: float | None
+    """When it got its place on a node; None: it has none, or does not tell."""
     ready_since: float | None
     """When it became ready; None: it is not."""
     waiting_since: float
@@ -29,18 +31,14 @@ class LivePod:
     view: PodView
 
     @property
+    def node(self) -> str:
+        """The name of its node; empty where it has none."""
+        return self.view.node
+
+    @property
     def ready(self) -> bool:
         """Whether it serves."""
         return self.ready_since is not None
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredStarts:
-    """Seconds of the starts that ended now, and the pods whose start is known by now."""
-
-    seconds: tuple[float, ...]
-    known: frozenset[str]
-    """Uids of live pods that were ready once."""
 
 
 def live_pods(pods: Iterable[Object], now: float) -> tuple[LivePod, ...]:
@@ -57,11 +55,13 @@ def _live(pod: Mapping[str, Any], view: PodView, now: datetime) -> LivePod:
     created = _seconds(view.created, now.timestamp())
     condition = view.condition("Ready")
     since = created if condition is None else _seconds(condition.since, created)
+    placed = view.condition("PodScheduled")
     return LivePod(
         uid=str(pod["metadata"].get("uid") or view.name),
         name=view.name,
         address=str((pod.get("status") or {}).get("podIP") or ""),
         created=created,
+        scheduled=_seconds(placed.since, created) if placed is not None and placed.status == "True" else None,
         ready_since=since if view.ready else None,
         # A pod that was ready and is not has begun to wait when it lost that; the condition of a new one is about as
         # old as its place on a node, so the wait for a node is not held against its start.
@@ -69,22 +69,6 @@ def _live(pod: Mapping[str, Any], view: PodView, now: datetime) -> LivePod:
         restarts=sum(each.restarts for each in view.containers if not each.is_init),
         view=view,
     )
-
-
-def measured_starts(pods: Iterable[LivePod], known: Collection[str] | None) -> MeasuredStarts:
-    """Seconds from creation to ready of each pod that is ready for the first time; None for `known` begins to watch.
-
-    A pod whose containers were restarted tells how long a failure took, not a start. What was ready before anybody
-    watched is not measured: its readiness may have come and gone since.
-    """
-    ready = [pod for pod in pods if pod.ready_since is not None]
-    seconds = tuple(
-        pod.ready_since - pod.created
-        for pod in ready
-        if known is not None and pod.uid not in known and pod.restarts == 0 and pod.ready_since is not None
-    )
-    kept = {pod.uid for pod in pods if known is not None and pod.uid in known}
-    return MeasuredStarts(seconds, frozenset(kept | {pod.uid for pod in ready}))
 
 
 def observation_of(

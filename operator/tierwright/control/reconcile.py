@@ -200,8 +200,9 @@ class Reconciler:
 
     async def _report(self, key: TierKey, obj: Object, intake: Intake, work: _Work) -> Outcome:
         """Writes what is to be said of the tier, and says when to look again."""
-        view = self._scaling.view(key, obj["metadata"]["uid"])
-        findings = Findings(intake, work.applied, work.scale, view, work.facts, work.compile)
+        uid = obj["metadata"]["uid"]
+        view, exactness = self._scaling.view(key, uid), self._scaling.exactness(key, uid)
+        findings = Findings(intake, work.applied, work.scale, view, exactness, work.facts, work.compile)
         frozen = await freeze(self._client, self._store, key, obj, findings, self._now())
         work.has_stuck_pods, work.has_young_pods = frozen.has_stuck_pods, frozen.has_young_pods
         snapshot = frozen.snapshot

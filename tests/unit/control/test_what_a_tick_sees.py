@@ -9,8 +9,9 @@ import pytest
 from tests.unit.control.pods import condition, container, pod, tier, waiting
 from tests.unit.observe.engine_page import page
 from tierwright.control.measuring import STANDS_FOR, PodRecord, measure, told_for
-from tierwright.control.observation import live_pods, measured_starts, observation_of
+from tierwright.control.observation import live_pods, observation_of
 from tierwright.control.pod_samples import LatencyObjectives
+from tierwright.control.start_times import measured_starts
 from tierwright.control.tier_settings import (
     LoopTiming,
     has_objectives,
@@ -35,7 +36,7 @@ def ready(name: str, since: str = "2026-11-30T11:01:40Z", **fields: Any) -> Obje
 def seen(*pods: Object, known: set[str] | None = None) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Ages of what starts, and seconds of the starts that ended."""
     live = live_pods(pods, NOW)
-    starts = measured_starts(live, known)
+    starts = measured_starts(live, known, {})
     return observation_of(live, {}, wanted=2, started=starts.seconds, now=NOW).starting, starts.seconds
 
 
@@ -68,7 +69,7 @@ def test_a_start_is_measured_once_and_only_if_it_was_watched_and_went_well() -> 
 
 
 def test_what_is_known_of_starts_is_bounded_by_the_pods_there_are() -> None:
-    starts = measured_starts(live_pods([ready("a"), pod("b")], NOW), {"uid-b", "uid-gone"})
+    starts = measured_starts(live_pods([ready("a"), pod("b")], NOW), {"uid-b", "uid-gone"}, {})
     assert starts.known == {"uid-a", "uid-b"}
 
 

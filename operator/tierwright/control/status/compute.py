@@ -13,6 +13,7 @@ from tierwright.control.status.additions import addition_warnings
 from tierwright.control.status.causes import causes
 from tierwright.control.status.compiling import compile_cache_ready, compile_causes
 from tierwright.control.status.draft import Draft
+from tierwright.control.status.exactness import exactness
 from tierwright.control.status.progress import reconciling, stalled
 from tierwright.control.status.readiness import ready
 from tierwright.control.status.scaling import (
@@ -75,6 +76,7 @@ def compute_status(snapshot: Snapshot, previous: TierStatus, now: datetime) -> T
         engine=EngineStatus(image=facts.engine_image, version=facts.engine_version) if facts else kept.engine,
         startup=startup(snapshot, previous.startup),
         latency=latency(snapshot, kept.latency),
+        exactness=exactness(snapshot, kept.exactness),
         warnings=_warnings(
             (*facts.warnings, *measured_warnings(snapshot), *addition_warnings(snapshot.additions))
         )
