@@ -21,7 +21,7 @@ class ScaleDown(ApiModel):
     """How carefully replicas are taken away."""
 
     stabilization: Duration = "10m"
-    """A smaller number must be enough for this long before a replica goes."""
+    """A smaller number must be enough for this long before a replica goes; at most 24h."""
 
 
 class Cost(ApiModel):

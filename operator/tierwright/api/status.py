@@ -73,6 +73,17 @@ class LatencyStatus(ApiModel):
     """Share of the last hour's requests that met all objectives."""
 
 
+class ExactnessStatus(ApiModel):
+    """How far the answers are those of plain decoding, as the engine measured it at its start; the least of the ready pods."""
+
+    row_exact: bool
+    """Whether every step shape gave the same bits: then speculation changes no greedy answer."""
+    agreement: Annotated[str, Field(max_length=16)]
+    """Share of plain decoding's greedy tokens that steps with drafts gave as well."""
+    lossy: Annotated[str, Field(max_length=128)] | None = None
+    """The rule by which drafts pass that are not the model's own choice; absent when there is none."""
+
+
 class TierStatus(ApiModel):
     """What the operator reports."""
 
@@ -104,6 +115,8 @@ class TierStatus(ApiModel):
     """Where the time went in the last start."""
     latency: LatencyStatus | None = None
     """Latency that users got, of tiers with objectives; it stays while no request comes."""
+    exactness: ExactnessStatus | None = None
+    """How far speculation keeps to plain decoding, on engines that measure it; it stays while no pod is ready."""
     warnings: (
         Annotated[list[Annotated[str, Field(max_length=1024)]], Field(max_length=32), Atomic()] | None
     ) = None

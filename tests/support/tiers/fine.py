@@ -134,6 +134,7 @@ FINE: Final[tuple[Fine, ...]] = (
     Fine({"replicas": 3}, before=AUTO | {"replicas": 2}),
     Fine(AUTO | {"replicas": 3}, before={"replicas": 2}),
     Fine({"rollout": {"maxSurge": "25%", "maxUnavailable": 0}}),
+    Fine({"scaling.coldStart": "24h", "scaling.scaleDown": {"stabilization": "24h"}}),
     Fine({"rollout": {"strategy": "Recreate", "startupTimeout": "24h", "drainTimeout": "0s"}}),
     Fine(
         {

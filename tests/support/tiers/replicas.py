@@ -80,6 +80,12 @@ SCALING: Final[tuple[Case, ...]] = (
     ),
     Case("spec.scaling.attainment", "an attainment of zero", {"scaling.attainment": "0.00"}),
     Case("spec.scaling.coldStart", "no pod starts", {"scaling.coldStart": "0s"}),
+    Case("spec.scaling.coldStart", "coldStart is above 24h", {"scaling.coldStart": "24h1s"}),
+    Case(
+        "spec.scaling.scaleDown.stabilization",
+        "stabilization is above 24h",
+        {"scaling.scaleDown": {"stabilization": "72h"}},
+    ),
     Case("spec.replicas", "replicas is below", {"scaling.minReplicas": 2}),
     Case("spec.replicas", "replicas is above", {"scaling.maxReplicas": 2, "replicas": 3}),
     Case(

@@ -5,8 +5,10 @@ from typing import Final
 
 from tierwright.api.rules.rule import AnyRule, Rule, TransitionRule
 from tierwright.api.scalars import duration_seconds
-from tierwright.api.scaling import Objectives, ScalingSpec
+from tierwright.api.scaling import Objectives, ScaleDown, ScalingSpec
 from tierwright.api.tier import TierSpec
+
+_DAY_SECONDS: Final = 24 * 3600
 
 
 def _bounds_in_order(scaling: ScalingSpec) -> bool:
@@ -98,6 +100,24 @@ RULES: Final[tuple[AnyRule, ...]] = (
         cel="!has(self.coldStart) || duration(self.coldStart) > duration('0s')",
         message="no pod starts in zero time; leave coldStart out or set a guess above zero",
         holds=lambda scaling: scaling.cold_start is None or duration_seconds(scaling.cold_start) > 0,
+    ),
+    Rule[ScalingSpec](
+        at="spec.scaling",
+        field="coldStart",
+        cel="!has(self.coldStart) || duration(self.coldStart) <= duration('24h')",
+        message="coldStart is above 24h, which no startupTimeout allows; set a guess that a start can take",
+        holds=lambda scaling: (
+            scaling.cold_start is None or duration_seconds(scaling.cold_start) <= _DAY_SECONDS
+        ),
+    ),
+    Rule[ScaleDown](
+        at="spec.scaling.scaleDown",
+        field="stabilization",
+        cel="duration(self.stabilization) <= duration('24h')",
+        message=(
+            "stabilization is above 24h; to keep replicas for longer than a day set scaling.minReplicas, or mode Manual"
+        ),
+        holds=lambda down: duration_seconds(down.stabilization) <= _DAY_SECONDS,
     ),
     Rule[TierSpec](
         at="spec",
