@@ -1,4 +1,4 @@
-"""A local cluster is up in time, plays pods as a kubelet would report them, and is gone without a trace."""
+"""A local cluster is up, plays pods as a kubelet would report them, and is gone without a trace."""
 
 import json
 import os
@@ -16,7 +16,6 @@ import pytest
 from dev.cluster import cluster as clusters
 from dev.cluster import given, paths
 from dev.cluster.cluster import Cluster
-from dev.cluster.control_plane import launch
 from dev.cluster.kwok import nodes as kwok
 from dev.cluster.machine import processes
 from dev.cluster.nodes.pools import CPU
@@ -82,13 +81,10 @@ def is_ready(user: Kubernetes, name: str = "engine") -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
-def test_it_is_up_in_time_beside_another_and_gone_without_a_trace(own: Cluster) -> None:
+def test_it_is_up_beside_another_and_gone_without_a_trace(own: Cluster) -> None:
+    """How soon is told and checked by the end-to-end tests, which have the machine for themselves."""
     name = f"brief-{os.getpid()}"
-    began = time.monotonic()
     with clusters.cluster(name, nodes="none", use_given=False) as brief:
-        # 15 s is what a quiet machine must keep; a busy one gets the deadline of the start itself.
-        limit = 15 if os.getloadavg()[0] < (os.cpu_count() or 1) else launch.READY_DEADLINE_S
-        assert time.monotonic() - began < limit
         assert brief.api().ready()
         assert own.api().ready()
         assert brief.plane is not None
