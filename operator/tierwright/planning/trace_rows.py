@@ -5,8 +5,9 @@ tokens, Response tokens), Mooncake and ServeGen as arrival, input_tokens and out
 """
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import inf, isfinite
 from typing import Final, Literal, NamedTuple
@@ -31,6 +32,9 @@ _OUTPUT: Final = (
     "output_length",
     "num_decode_tokens",
 )
+_UNREADABLE: Final = re.compile("[\x00\udc80-\udcff]")
+"""Bytes that are no UTF-8, as they are kept so that the line that holds them can be named, and what no text holds."""
+_OTHER_MARKS: Final = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _MOST_TOKENS: Final = 10_000_000
 """Far more than any model takes: a larger number is a wrong column."""
 MOST_DISORDER: Final = 65_536
@@ -82,6 +86,8 @@ class _Places:
     speed: int | None
     factor: float
     names: tuple[str, ...]
+    dated: bool | None = None
+    """Whether arrivals are dates; None: no arrival was seen yet."""
 
 
 def rows(lines: Iterable[str], columns: Columns) -> Iterator[Row | Problem]:
@@ -107,8 +113,12 @@ def rows(lines: Iterable[str], columns: Columns) -> Iterator[Row | Problem]:
             continue
         if fields is None:
             return
-        if fields:
-            yield _row(reader.line_num, fields, places)
+        if not fields:
+            continue
+        row = _row(reader.line_num, fields, places)
+        if places.dated is None and isinstance(row, Row):
+            places = replace(places, dated=not _is_number(fields[places.arrival]))
+        yield row
 
 
 def in_order(rows: Iterable[Row | Problem]) -> Iterator[Row | Problem]:
@@ -141,7 +151,14 @@ def _arrival(row: Row) -> float:
 
 def _places(header: Sequence[str], columns: Columns) -> _Places | list[str]:
     """Where the columns stand, or what is wrong with the header."""
+    if any(_UNREADABLE.search(name) for name in header):
+        return ["is no UTF-8 text; a CSV is expected, plain or gzipped"]
     names = [name.strip().lstrip("\ufeff") for name in header]
+    if len(names) == 1 and (marks := [each for each in _OTHER_MARKS if each in names[0]]):
+        return [
+            f"the header's columns are separated by {_OTHER_MARKS[marks[0]]}; write commas, as in "
+            "arrival_s,input_tokens,output_tokens"
+        ]
     wrong: list[str] = []
 
     def place(what: str, flag: str, given: str | None, known: Sequence[str]) -> int:
@@ -175,7 +192,7 @@ def _without_unit(name: str) -> str:
 
 def _row(line: int, fields: Sequence[str], places: _Places) -> Row | Problem:
     """The usual row by the shortest way, since there may be millions; whatever is unusual is looked at with care."""
-    if places.cached is None and places.speed is None:
+    if places.cached is None and places.speed is None and not places.dated:
         try:
             at = float(fields[places.arrival]) * places.factor
             prompt, output = int(fields[places.input]), int(fields[places.output])
@@ -202,11 +219,17 @@ def _unusual(line: int, fields: Sequence[str], places: _Places) -> Row | Problem
             return 0
         return int(number)
 
-    at = _seconds(text(places.arrival), places.factor)
+    arrival = text(places.arrival)
+    at = _seconds(arrival, places.factor)
     if at is None:
         wrong.append(
-            f"{places.names[places.arrival]} is {_shown(text(places.arrival))}; a time of zero or more is expected, as a "
-            "number or as a date such as 2026-11-30 12:00:00.5"
+            f"{places.names[places.arrival]} is {_shown(arrival)}; a time of zero or more is expected, as a number or as a "
+            "date such as 2026-11-30 12:00:00.5"
+        )
+    elif places.dated is not None and places.dated == _is_number(arrival):
+        these, those = ("a number", "dates") if places.dated else ("a date", "numbers")
+        wrong.append(
+            f"{places.names[places.arrival]} is {_shown(arrival)}, {these}, and the lines before hold {those}"
         )
     prompt, output = tokens(places.input), tokens(places.output)
     cached = 0 if places.cached is None else tokens(places.cached)
@@ -222,6 +245,14 @@ def _seconds(text: str, factor: float) -> float | None:
     except ValueError:
         return _date(text)
     return number if isfinite(number) and number >= 0 else None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _date(text: str) -> float | None:

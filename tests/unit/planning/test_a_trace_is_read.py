@@ -113,6 +113,40 @@ def test_a_missing_column_names_the_flag_and_the_columns_there_are(
     assert all(header.replace(",", ", ") in each.words for each in problems if isinstance(each, Problem))
 
 
+@pytest.mark.parametrize(("mark", "word"), [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")])
+def test_columns_that_no_comma_separates_are_told_once(mark: str, word: str) -> None:
+    (problem,) = read(
+        mark.join(["arrival", "input_tokens", "output_tokens"]) + "\n" + mark.join("123") + "\n"
+    )
+    assert isinstance(problem, Problem)
+    assert problem.words.startswith(f"the header's columns are separated by {word}; write commas")
+
+
+@pytest.mark.parametrize("header", ["\udcff\udcfe\x00a", "PAR1\x15\x04,\x00"])
+def test_what_is_no_text_has_no_columns(header: str) -> None:
+    (problem,) = read(f"{header}\n1,2,3\n")
+    assert isinstance(problem, Problem)
+    assert problem.words.startswith("is no UTF-8 text")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        ("2026-01-01 00:00:00", "5", "arrival is '5', a number, and the lines before hold dates"),
+        (
+            "5",
+            "2026-01-01 00:00:00",
+            "arrival is '2026-01-01 00:00:00', a date, and the lines before hold numbers",
+        ),
+    ],
+)
+def test_dates_and_numbers_are_not_of_one_clock(first: str, second: str, words: str) -> None:
+    found = read(f"arrival,input_tokens,output_tokens\nx,1,1\n{first},1,1\n{second},1,1\n{first},1,1\n")
+    assert [type(each).__name__ for each in found] == ["Problem", "Row", "Problem", "Row"]
+    assert isinstance(found[2], Problem)
+    assert (found[2].line, found[2].words) == (4, words)
+
+
 def test_an_empty_file_is_told_apart_from_one_without_requests() -> None:
     (problem,) = read("")
     assert isinstance(problem, Problem)

@@ -14,6 +14,7 @@ from tierwright.cli.plan.table_report import (
     label,
     remarks,
     settings_in_order,
+    shared_pools,
 )
 from tierwright.cli.plan.trace import Trace
 from tierwright.planning.case import Scaled, Setting, as_written
@@ -26,6 +27,17 @@ def document(trace: Trace, name: str, found: Sequence[Found]) -> str:
         "model": MODEL,
         "trace": {"name": name, "requests": trace.requests, "seconds": round(trace.seconds, 3)},
         "tiers": [_as_json(each) for each in found],
+        "sharedPools": [
+            {
+                "nodePool": pool.selector,
+                "device": pool.device,
+                "tiers": [each.case.name for each in sharing],
+                "mostAccelerators": most.accelerators,
+                "at": most.at,
+                "sumOfEachMost": most.added,
+            }
+            for pool, (sharing, most) in shared_pools(found).items()
+        ],
     }
     return json.dumps(content, indent=2) + "\n"
 

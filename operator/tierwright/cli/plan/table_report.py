@@ -7,9 +7,11 @@ from typing import Final
 
 from tierwright.cli.plan.tiers import Planned
 from tierwright.cli.plan.trace import Part, Trace
+from tierwright.control.pool_budget import Pool
 from tierwright.planning.case import Case, Figures, Setting, Static, as_written
 from tierwright.planning.over_time import Interval, intervals
 from tierwright.planning.search import best_static, cheapest, keeps
+from tierwright.planning.together import Most, most_together
 
 MODEL: Final = (
     "A model, no measurement: linear step times, no prompt cache, a KV cache that never fills, requests in turn to the "
@@ -211,6 +213,25 @@ def _together(found: Sequence[Found]) -> Iterator[str]:
     if all(each.case.price is not None for each in found):
         line += f", cost {sum(cost(each.tried[each.shown], each.case) for each in found):,.2f}"
     yield line
+    for pool, (sharing, most) in shared_pools(found).items():
+        names = ", ".join(each.case.name for each in sharing)
+        yield (
+            f"Pool {pool.selector or 'of all nodes'}, {pool.device}: {names} hold at most {most.accelerators} at once, first "
+            f"at {_clock(most.at)}; the most of each adds up to {most.added}"
+        )
+
+
+def shared_pools(found: Sequence[Found]) -> dict[Pool, tuple[list[Found], Most]]:
+    """The pools on which more than one tier draws, and what those hold at once, each as it is shown over time."""
+    sharing: dict[Pool, list[Found]] = {}
+    for each in found:
+        if each.planned.pool is not None:
+            sharing.setdefault(each.planned.pool, []).append(each)
+    return {
+        pool: (tiers, most_together((each.tried[each.shown].changes, each.case.devices) for each in tiers))
+        for pool, tiers in sharing.items()
+        if len(tiers) > 1
+    }
 
 
 def accelerator_hours(figures: Figures, case: Case) -> float:

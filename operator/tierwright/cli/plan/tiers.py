@@ -13,6 +13,7 @@ from tierwright.api.tier import KIND, InferenceTier
 from tierwright.capacity.work import PRIOR_STEP_TIME, StepTime
 from tierwright.cli import yaml_text
 from tierwright.cli.documents import Input, Problem, documents, is_something_else
+from tierwright.control.pool_budget import Pool, pool_of
 from tierwright.control.tier_settings import LoopTiming, latency_objectives, tier_settings
 from tierwright.planning.case import Case
 from tierwright.planning.demand import Demand
@@ -42,6 +43,8 @@ class Planned:
     """Where the step time comes from."""
     assumed: tuple[str, ...]
     """Everything that nobody measured or wrote down, in sentences."""
+    pool: Pool | None
+    """The accelerators that it shares with the other tiers of this pool; None on CPUs."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +198,8 @@ def _planned(tier: InferenceTier, step_times: StepTimes, score_from: float) -> P
         sequences=batching.max_sequences or _SEQUENCES[spec.engine.type],
         score_from=score_from,
     )
-    return Planned(case, accelerator, source, tuple(assumed))
+    drawn = pool_of(tier)
+    return Planned(case, accelerator, source, tuple(assumed), None if drawn is None else drawn[0])
 
 
 def begun(planned: Planned, demand: Demand, start: int | None) -> Planned:

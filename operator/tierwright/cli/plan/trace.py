@@ -81,8 +81,6 @@ def read_trace(
                 stack.enter_context(closing(_Writer(*each))) for each in zip(files, cases, strict=False)
             ]
             _read(file, shown, columns, _route(cases, columns, shares), cases, writers, trace, tell)
-    except UnicodeDecodeError:
-        trace.errors.append(f"{shown}: is no UTF-8 text")
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         trace.errors.append(f"{shown}: the gzip file is damaged: {error}")
     except OSError as error:
@@ -115,7 +113,10 @@ def _opened(name: str) -> Iterator[io.TextIOWrapper]:
         raw = sys.stdin.buffer if name == STDIN else stack.enter_context(Path(name).open("rb"))
         packed = isinstance(raw, io.BufferedReader) and raw.peek(2)[:2] == _GZIP
         plain = gzip.GzipFile(fileobj=raw) if packed else raw
-        yield stack.enter_context(io.TextIOWrapper(plain, encoding="utf-8-sig", newline=""))
+        # What is no UTF-8 is kept as it is: it matters only in a column that is read, where its line can be named.
+        yield stack.enter_context(
+            io.TextIOWrapper(plain, encoding="utf-8-sig", errors="surrogateescape", newline="")
+        )
 
 
 Route = Callable[[Row], int | str]

@@ -63,6 +63,39 @@ def test_requests_go_to_the_tier_that_their_speed_names(
     assert by_share == planned(capsys, *words, "--share", "llama-fast=1", "--share", "standard=3")
 
 
+def test_tiers_of_one_pool_are_told_what_they_hold_at_once(
+    capsys: pytest.CaptureFixture[str], trace: Path, file: Path, tmp_path: Path
+) -> None:
+    fast, apart = tmp_path / "fast.yaml", tmp_path / "apart.yaml"
+    fast.write_text(tier("fast"), encoding="utf-8")
+    alone = tier("batch").replace("count: 2}", "count: 2, nodePool: {matchLabels: {pool: other}}}")
+    apart.write_text(alone, encoding="utf-8")
+    shares = ("--share", "standard=4", "--share", "fast=1", "--share", "batch=1")
+    words = ("--trace", trace, "-f", file, "-f", fast, "-f", apart, *shares, "--static", "1", "--as-written")
+    content = planned(capsys, *words)
+    (pool,) = content["sharedPools"]
+    assert (pool["nodePool"], pool["device"]) == ("", "nvidia.com/gpu")
+    assert pool["tiers"] == ["serving/llama-standard", "serving/llama-fast"]
+    most = [
+        2
+        * next(
+            row["mostReplicas"]
+            for row in told["settings"]
+            if row["setting"] == (told["cheapest"] or "as written")
+        )
+        for told in content["tiers"]
+        if told["tier"] in pool["tiers"]
+    ]
+    assert pool["sumOfEachMost"] == sum(most)
+    assert max(most) < pool["mostAccelerators"] <= sum(most)
+    assert main(plan(*words)) == 0
+    said = f"hold at most {pool['mostAccelerators']} at once"
+    assert (
+        f"Pool of all nodes, nvidia.com/gpu: serving/llama-standard, serving/llama-fast {said}"
+        in capsys.readouterr().out
+    )
+
+
 def test_requests_for_a_speed_that_no_tier_has_are_told(
     capsys: pytest.CaptureFixture[str], trace: Path, file: Path
 ) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.plan_command import OBJECTIVES, errors, tier
+from tests.support.plan_command import OBJECTIVES, errors, planned, tier
+from tierwright.planning.trace_rows import MOST_DISORDER
 
 
 def test_everything_that_is_wrong_is_said_at_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -45,7 +46,19 @@ def test_a_file_full_of_bad_lines_is_not_told_line_by_line(
         (b"", "line 1: the file is empty"),
         (b"arrival_s,input_tokens,output_tokens\n", "holds no request"),
         (b"when,in,out\n1,2,3\n", "--arrival-column"),
-        (b"\xff\xfe\x00\x01\n", "is no UTF-8 text"),
+        (b"\xff\xfe\x00\x01\n", "line 1: is no UTF-8 text"),
+        (
+            b"arrival_s,input_tokens,output_tokens\n0,1,1\n1,\xff\xfe,1\n",
+            "line 3: input_tokens is '\\udcff\\udcfe'; a number of tokens is expected",
+        ),
+        (
+            b"arrival_s;input_tokens;output_tokens\n0;1;1\n",
+            "line 1: the header's columns are separated by semicolons",
+        ),
+        (
+            b"arrival_s,input_tokens,output_tokens\n2026-01-01,1,1\n7,1,1\n",
+            "line 3: arrival_s is '7', a number, and the lines before hold dates",
+        ),
         (
             gzip.compress(b"arrival_s,input_tokens,output_tokens\n" + b"1,2,3\n" * 999)[:-20],
             "gzip file is damaged",
@@ -56,7 +69,18 @@ def test_a_file_full_of_bad_lines_is_not_told_line_by_line(
             "say the unit of its times by --time-unit",
         ),
     ],
-    ids=["empty", "no-request", "columns", "binary", "cut", "no-gzip", "unit"],
+    ids=[
+        "empty",
+        "no-request",
+        "columns",
+        "binary",
+        "bytes",
+        "semicolons",
+        "dates",
+        "cut",
+        "no-gzip",
+        "unit",
+    ],
 )
 def test_a_trace_that_is_none_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, file: Path, content: bytes, words: str
@@ -70,6 +94,39 @@ def test_a_trace_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]
     assert errors(capsys, "--trace", file.parent / "none.csv", "-f", file) == [
         f"error: {file.parent / 'none.csv'}: cannot be read: No such file or directory"
     ]
+
+
+def test_a_folder_is_no_trace_and_no_tier(
+    capsys: pytest.CaptureFixture[str], trace: Path, file: Path
+) -> None:
+    folder = file.parent / "traces"
+    folder.mkdir()
+    (words,) = errors(capsys, "--trace", folder, "-f", file)
+    assert words == f"error: {folder}: cannot be read: Is a directory"
+    (words,) = errors(capsys, "--trace", trace, "-f", folder)
+    assert words == f"error: {folder}: cannot be read: Is a directory"
+
+
+def test_a_trace_whose_order_is_lost_is_refused_with_the_line_and_not_sorted_in_memory(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, file: Path
+) -> None:
+    trace = tmp_path / "unsorted.csv"
+    lines = [f"{place},1,1\n" for place in range(10, 3 * MOST_DISORDER)]
+    trace.write_text(
+        "arrival_s,input_tokens,output_tokens\n" + "".join([*lines, "3,1,1\n"]), encoding="utf-8"
+    )
+    (words,) = errors(capsys, "--trace", trace, "-f", file)
+    assert f"unsorted.csv, line {3 * MOST_DISORDER - 8}: arrives " in words
+    assert words.endswith("sort the file by its arrival column")
+
+
+def test_bytes_that_are_no_text_do_not_matter_in_a_column_that_is_not_read(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, file: Path
+) -> None:
+    trace = tmp_path / "latin.csv"
+    trace.write_bytes(b"arrival_s,input_tokens,output_tokens,note\n0,100,10,\xfcber\n60,100,10,x\n")
+    found = planned(capsys, "--trace", trace, "-f", file, "--static", "1", "--as-written")
+    assert found["trace"]["requests"] == 2
 
 
 def test_a_warm_up_that_leaves_nothing_to_count_is_refused(
