@@ -64,6 +64,8 @@ class PlayedEngines:
 
     def __init__(self, k8s: Kubernetes) -> None:
         self.rates: dict[str, float] = {}
+        self.more = ""
+        """Lines that every page has besides."""
         self.silent = False
         """Whether every page is refused."""
         self._k8s = Kubernetes(k8s.kubeconfig, k8s.namespace)
@@ -131,7 +133,7 @@ class PlayedEngines:
         class Page(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 with outer._lock:
-                    body = engine.text().encode()
+                    body = (engine.text() + outer.more).encode()
                 self.send_response(503 if outer.silent else 200)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()

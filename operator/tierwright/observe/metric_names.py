@@ -17,6 +17,10 @@ STEPS: Final = ("vllm:iteration_tokens_total",)
 FIRST_TOKEN: Final = ("vllm:time_to_first_token_seconds",)
 PER_OUTPUT_TOKEN: Final = ("vllm:request_time_per_output_token_seconds",)
 CACHE_INFO: Final = "vllm:cache_config_info"
+# Of the JAX worker alone, what its start found out about its own answers.
+ROW_EXACT: Final = "tierwright_worker_row_exact"
+STEP_AGREEMENT: Final = "tierwright_worker_step_agreement"
+SPECULATION_INFO: Final = "tierwright_worker_speculation_info"
 
 PLAIN: Final = (
     *RUNNING,
@@ -29,6 +33,9 @@ PLAIN: Final = (
     *CACHED_TOKENS,
     *OUTPUT_TOKENS,
     CACHE_INFO,
+    ROW_EXACT,
+    STEP_AGREEMENT,
+    SPECULATION_INFO,
 )
 ALL: Final = (
     *PLAIN,

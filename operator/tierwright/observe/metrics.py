@@ -46,6 +46,18 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
+class Exactness:
+    """How far an engine's answers are those of plain decoding, by its own measurement."""
+
+    row_exact: bool
+    """Whether every step shape gave the same bits, so that speculation changes no greedy answer."""
+    agreement: float
+    """Share of plain decoding's greedy tokens that wider steps gave as well, 0 to 1."""
+    lossy: str = ""
+    """The rule by which drafts pass that are not the model's own choice; empty: none do."""
+
+
+@dataclass(frozen=True, slots=True)
 class MetricsPage:
     """One page of one pod, summed over its engines and models. None: not published, or not to be believed."""
 
@@ -78,6 +90,8 @@ class MetricsPage:
     per_output_token: Histogram | None
     """Mean seconds per output token of a request, over finished requests."""
     faults: tuple[Fault, ...] = ()
+    exactness: Exactness | None = None
+    """Of the JAX worker; other engines do not tell."""
 
 
 class PageRefusedError(ValueError):
@@ -107,6 +121,7 @@ def parse(text: str) -> MetricsPage:
         first_token=reader.histogram("first_token", names.FIRST_TOKEN),
         per_output_token=reader.histogram("per_output_token", names.PER_OUTPUT_TOKEN),
         faults=tuple(reader.faults),
+        exactness=reader.exactness(),
     )
 
 
@@ -239,6 +254,18 @@ class _Reader:
             except (KeyError, ValueError):
                 return None
         return total if 0 < total < math.inf else None
+
+    def exactness(self) -> Exactness | None:
+        """What the JAX worker says of its answers; the least of several series. None where a part is missing or no share."""
+        shares = [self._found.get(name, []) for name in (names.ROW_EXACT, names.STEP_AGREEMENT)]
+        if not all(lines and all(0 <= value <= 1 for _, value in lines) for lines in shares):
+            return None
+        exact, agreement = (min(value for _, value in lines) for lines in shares)
+        rules = {
+            (labels_of(text) or {}).get("lossy", "none")
+            for text, _ in self._found.get(names.SPECULATION_INFO, [])
+        }
+        return Exactness(exact == 1, agreement, "; ".join(sorted(rules - {"none"})))
 
     def _first(self, spellings: Sequence[str]) -> list[tuple[str, float]]:
         return next((self._found[name] for name in spellings if name in self._found), [])

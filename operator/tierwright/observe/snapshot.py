@@ -76,6 +76,16 @@ class ScalingView:
 
 
 @dataclass(frozen=True)
+class ExactnessView:
+    """How far the tier's answers are those of plain decoding, as the status shows it: the least that a ready pod measured."""
+
+    row_exact: bool
+    agreement: str
+    """Per cent."""
+    lossy: str = ""
+
+
+@dataclass(frozen=True)
 class ChildAdditions:
     """Fields of one child that one other field manager added beside ours; ``child`` is kind and name."""
 
@@ -132,6 +142,7 @@ class Snapshot:
     waiting_for: tuple[str, ...] = ()
     scale: ScaleView | None = None
     scaling: ScalingView | None = None
+    exactness: ExactnessView | None = None
     workload: WorkloadView | None = None
     pods: tuple[PodView, ...] = ()
     claims: tuple[VolumeClaimView, ...] = ()

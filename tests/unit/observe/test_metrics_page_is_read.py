@@ -45,7 +45,8 @@ async def test_the_page_of_an_engine_that_has_served() -> None:
         )
         read = parse(await page_of(server))
     assert read.faults == ()
-    assert all(getattr(read, field.name) is not None for field in fields(MetricsPage))
+    missing = {field.name for field in fields(MetricsPage) if getattr(read, field.name) is None}
+    assert missing == {"exactness"}, "only the JAX worker tells that"
     assert (read.finished, read.output_tokens) == (1, 4)
     assert read.first_token is not None
     assert read.first_token.count == 1
