@@ -28,7 +28,7 @@ def main() -> int:
         if options.given:
             story.run_on_given(Console(steps=7 if options.keep else 8), keep=options.keep)
         elif missing := provide():
-            story.run_without_nodes(Console(steps=4), missing)
+            story.run_without_nodes(Console(steps=5 if options.keep else 6), missing, options.keep)
         else:
             story.run(Console(steps=8 if options.keep else 9), keep=options.keep, picture=options.picture)
     except (CommandError, OpenAIError, *FAILURES) as error:

@@ -81,7 +81,7 @@ _CONDITIONS: Final = (
 )
 
 
-def run_without_nodes(console: Console, missing: list[str]) -> None:
+def run_without_nodes(console: Console, missing: list[str], keep: bool) -> None:
     """What can be shown where real nodes cannot run: the control plane, the operator, and pods that kwok plays.
 
     Raises:
@@ -89,6 +89,7 @@ def run_without_nodes(console: Console, missing: list[str]) -> None:
     """
     from dev.demo.without_nodes import operator_beside
 
+    _require_no_demo()
     for sentence in missing:
         console.say(sentence)
     console.say(
@@ -97,7 +98,7 @@ def run_without_nodes(console: Console, missing: list[str]) -> None:
     console.say(
         "On a kind or minikube cluster of yours: make demo CLUSTER=given (docs/how-to/develop-on-kind.md)."
     )
-    with clusters.cluster(name=NAME, nodes="kwok", use_given=False) as running:
+    with _cluster(console, keep, "kwok") as running:
         tools = Tools(running.kubectl, running.helm, running.kubeconfig, NAME)
         with operator_beside(tools, running.run_dir):
             with console.step(f"Apply two tiers of {MODEL} and wait until both are Ready"):
@@ -112,7 +113,13 @@ def run_without_nodes(console: Console, missing: list[str]) -> None:
                 _delete_service(console, tools)
             with console.step("What a person on call sees"):
                 console.say(tools.kubectl("get", "itier"))
-    console.end("Not shown: real containers, chat requests, tokens per second.")
+        if keep:
+            console.say("The operator ran beside the cluster and ended with the demo. Start it again with:")
+            _say_how_to_look_around(console, operator=".venv/bin/tierwright operator")
+    console.end(
+        "Not shown: real containers, chat requests, tokens per second."
+        + (" The demo kept its cluster." if keep else "")
+    )
 
 
 def _show_what_it_does(console: Console, tools: Tools) -> str:
@@ -151,21 +158,25 @@ def _wait_until_ready(tools: Tools) -> None:
 
 def _require_place() -> None:
     """Before anything is built: the cluster `demo` is not there yet, and no other one with real nodes either."""
+    _require_no_demo()
+    slot.require_free(own=paths.run_dir(NAME))
+
+
+def _require_no_demo() -> None:
     with suppress(LookupError):
         clusters.attach(NAME)
         raise CommandError(
             f"cluster {NAME} runs already (`make demo KEEP=1` leaves it). Look around with: {_ENVIRONMENT}\n"
             f"or end it with: .venv/bin/python -m dev.cluster down --name {NAME}"
         )
-    slot.require_free(own=paths.run_dir(NAME))
 
 
 @contextmanager
-def _cluster(console: Console, keep: bool) -> Iterator[clusters.Cluster]:
+def _cluster(console: Console, keep: bool, nodes: clusters.Nodes = "real") -> Iterator[clusters.Cluster]:
     running: clusters.Cluster | None = None
     try:
         with console.step("Start a Kubernetes with the pools fast and standard"):
-            running = clusters.up(NAME, nodes="real", progress=console.say, use_given=False, shared=False)
+            running = clusters.up(NAME, nodes=nodes, progress=console.say, use_given=False, shared=False)
             tools = Tools(running.kubectl, running.helm, running.kubeconfig, "default")
             console.say(tools.kubectl("get", "nodes", "-L", "karpenter.sh/nodepool"))
         yield running
@@ -257,10 +268,12 @@ def _delete_service(console: Console, tools: Tools) -> None:
     console.say(tools.kubectl("get", "service", name))
 
 
-def _say_how_to_look_around(console: Console) -> None:
+def _say_how_to_look_around(
+    console: Console, operator: str = f"kubectl -n {SYSTEM} logs deployment/tierwright-operator -f"
+) -> None:
     console.say(f"{_ENVIRONMENT}     # KUBECONFIG, and kubectl and helm on the PATH")
     console.say(f"kubectl -n {NAME} get itier -o wide")
     console.say(f"kubectl -n {NAME} describe itier smollm2-fast")
     console.say(f"kubectl -n {NAME} scale itier smollm2-standard --replicas=2")
-    console.say(f"kubectl -n {SYSTEM} logs deployment/tierwright-operator -f")
+    console.say(operator)
     console.say(f".venv/bin/python -m dev.cluster down --name {NAME}     # when you are done")
