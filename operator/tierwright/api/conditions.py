@@ -78,6 +78,7 @@ class Reason(StrEnum):
     DEMAND_FELL = "DemandFell"
     FORECAST_HOLDS = "ForecastHolds"
     WINDOW_NOT_FULL = "WindowNotFull"
+    LEARNED_STATE_UNREADABLE = "LearnedStateUnreadable"
     METRICS_UNAVAILABLE = "MetricsUnavailable"
     PARTIAL_METRICS = "PartialMetrics"
     STARTS_FAIL = "StartsFail"
@@ -321,6 +322,12 @@ REASONS: Final[Mapping[Reason, ReasonInfo]] = {
     Reason.WINDOW_NOT_FULL: ReasonInfo(
         "Fewer replicas would do, but the autoscaler has watched for less than `scaling.scaleDown.stabilization`.",
         "Nothing; it began anew after a restart of the operator or a gap in the metrics.",
+    ),
+    Reason.LEARNED_STATE_UNREADABLE: ReasonInfo(
+        "The ConfigMap NAME-autoscaler, in which the autoscaler keeps what it has learned, may be there and cannot be read. "
+        "The tier still grows with its load; no replica goes, and nothing is overwritten.",
+        "The message has the API server's words. At 403 give the operator's role its right to `get` ConfigMaps back (the "
+        "chart's role has it). It is asked for again each minute. Deleting the ConfigMap begins anew.",
     ),
     Reason.METRICS_UNAVAILABLE: ReasonInfo(
         "Too few ready pods tell how much they have to do, so the replicas stay as they are.",

@@ -16,8 +16,8 @@ from typing import Final, Protocol
 
 from tierwright.capacity.state import TierState
 from tierwright.control.autoscale_report import tick_of
-from tierwright.control.autoscale_start import first_memory
-from tierwright.control.autoscale_state import States, is_due
+from tierwright.control.autoscale_start import first_memory, recalled
+from tierwright.control.autoscale_state import Kept, Learned, States, is_due
 from tierwright.control.autoscale_subjects import Subject, TierFinder
 from tierwright.control.autoscale_tier import Look, Memory, conclude, decide
 from tierwright.control.exactness import ExactnessByTier
@@ -25,7 +25,7 @@ from tierwright.control.pools import Pools
 from tierwright.control.start_times import SeenNode, seen_nodes
 from tierwright.control.tier_settings import LoopTiming
 from tierwright.engines.engine import HTTP_PORT
-from tierwright.kube.errors import KubeError
+from tierwright.kube.errors import KubeError, Verdict
 from tierwright.observe.readings import Scraped, Target
 from tierwright.observe.snapshot import ExactnessView, ScalingView
 from tierwright.observe.store import Store, TierKey
@@ -34,6 +34,8 @@ from tierwright.telemetry.autoscaling import AutoscalingMetrics
 log = logging.getLogger(__name__)
 
 LOADS_AT_ONCE: Final = 16
+_ASKS_AGAIN: Final = 60.0
+"""Seconds until a state is asked for again that the API server refuses to show."""
 _LASTS: Final = 30.0
 """Seconds for which a decision is acted on, where three ticks are less."""
 
@@ -76,6 +78,9 @@ class Autoscaler:
         self._memories: dict[TierKey, Memory] = {}
         self._finder = TierFinder(store)
         self._nodes: Mapping[str, SeenNode] = {}
+        self._ask_again: dict[TierKey, float] = {}
+        self._unanswered: dict[TierKey, float] = {}
+        """Since when a tier's state is asked for in vain."""
         self._exactness = ExactnessByTier()
         self._last = 0.0
         self._ticked: float | None = None
@@ -167,12 +172,12 @@ class Autoscaler:
                 saved = await self._states.save(tier, memory, now)
             except Exception:
                 log.exception("what was learned of %s/%s cannot be written because of a bug", *key)
-                saved = False
+                saved = Kept(False, memory.version)
             kept = self._memories.get(key)
             # Whether or not it was written: not again at once.
             if kept is not None and kept.uid == memory.uid:
-                heard = memory.heard if saved else kept.heard_kept
-                self._memories[key] = replace(kept, written_at=now, heard_kept=heard)
+                heard = memory.heard if saved.written else kept.heard_kept
+                self._memories[key] = replace(kept, written_at=now, heard_kept=heard, version=saved.version)
 
     async def _tick_for_ever(self, source: PageReader) -> None:
         loop = asyncio.get_running_loop()
@@ -228,27 +233,55 @@ class Autoscaler:
         for key, memory in list(self._memories.items()):
             if found.uids.get(key) != memory.uid:
                 del self._memories[key]
+        for asked in (self._ask_again, self._unanswered):
+            for key in found.gone & asked.keys():
+                del asked[key]
         return found.subjects
 
     async def _load_new(self, subjects: Iterable[Subject]) -> None:
-        """Fetch what was learned of tiers that are new here. One whose state cannot be asked for waits for the next tick."""
-        places = asyncio.Semaphore(LOADS_AT_ONCE)
+        """Fetch what was learned of tiers that are new here, and of those whose state could not be read so far."""
+        places, now = asyncio.Semaphore(LOADS_AT_ONCE), self._clock()
 
         async def load(subject: Subject) -> None:
             async with places:
-                try:
-                    learned = await self._states.load(subject.tier)
-                except KubeError as error:
-                    log.warning("what was learned of %s/%s cannot be asked for: %s", *subject.key, error)
-                    return
-                except Exception:
-                    log.exception("what was learned of %s/%s cannot be read because of a bug", *subject.key)
-                    learned = None
-            obj = self._store.tier(*subject.key)
-            self._memories[subject.key] = first_memory(subject, obj, learned, self._clock())
+                await self._load(subject, now)
 
+        due = [each for each in subjects if each.measured and self._asks_for(each.key, now)]
         with contextlib.suppress(TimeoutError):  # those that are left are asked for in the next tick
             async with asyncio.timeout(self._timing.tick), asyncio.TaskGroup() as group:
-                for each in subjects:
-                    if each.measured and each.key not in self._memories:
-                        group.create_task(load(each))
+                for each in due:
+                    group.create_task(load(each))
+
+    def _asks_for(self, key: TierKey, now: float) -> bool:
+        memory = self._memories.get(key)
+        return (memory is None or bool(memory.unread)) and now >= self._ask_again.get(key, now)
+
+    async def _load(self, subject: Subject, now: float) -> None:
+        """One state; where it cannot be asked for the tier begins without it, does not shrink, and overwrites nothing."""
+        key, memory, unread = subject.key, self._memories.get(subject.key), ""
+        learned: Learned | None = None
+        try:
+            learned = await self._states.load(subject.tier)
+        except KubeError as error:
+            unread = str(error)
+            passing = error.verdict is Verdict.RETRY
+            since = self._unanswered.setdefault(key, now)
+            if memory is None and passing and now - since < _ASKS_AGAIN:
+                log.warning("what was learned of %s/%s cannot be asked for: %s", *key, error)
+                return  # an API server that is away for a moment: the tier waits for the next tick
+            if memory is None or memory.unread != unread:
+                log.warning("what was learned of %s/%s cannot be read: %s", *key, error)
+            if not passing:
+                self._ask_again[key] = now + _ASKS_AGAIN
+        except Exception:
+            log.exception("what was learned of %s/%s cannot be read because of a bug", *key)
+        if not unread:
+            self._ask_again.pop(key, None)
+            self._unanswered.pop(key, None)
+        if memory is None:
+            obj = self._store.tier(*key)
+            self._memories[key] = first_memory(subject, obj, learned, now, unread)
+        elif unread:
+            self._memories[key] = replace(memory, unread=unread)
+        else:
+            self._memories[key] = recalled(memory, learned)

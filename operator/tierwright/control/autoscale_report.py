@@ -44,7 +44,7 @@ def tick_of(decided: Decided, scraped: Iterable[Scraped]) -> Tick:
             ready=inputs.ready,
             starting=inputs.starting,
             failing=inputs.failing,
-            recommended=decided.decision.replicas,
+            recommended=_recommended(decided),
             unplaced=decided.decision.unplaced,
             placed=decided.look.room.replicas.placed,
         ),
@@ -71,6 +71,16 @@ def tick_of(decided: Decided, scraped: Iterable[Scraped]) -> Tick:
             starts.quantile(0.5, settings.cold_start), starts.quantile(0.9, settings.cold_start)
         ),
     )
+
+
+def _recommended(decided: Decided) -> int | None:
+    """Without a decision the last one stands, within the bounds of now."""
+    shown, settings = decided.memory.shown, decided.settings
+    if decided.decision.replicas is not None:
+        return decided.decision.replicas
+    if shown is None or shown.view.recommended is None:
+        return None
+    return min(settings.maximum, max(settings.minimum, shown.view.recommended))
 
 
 def _outcome(decided: Decided, scraped: Iterable[Scraped]) -> ScrapeOutcome:

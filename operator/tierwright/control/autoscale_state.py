@@ -1,16 +1,16 @@
 """Keeps what the autoscaler has learned of a tier in a ConfigMap that goes with the tier; says when that is written."""
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from tierwright.api.tier import InferenceTier
-from tierwright.capacity.state import TierState, dump, load
+from tierwright.capacity.state import Needed, TierState, dump, load
 from tierwright.control.apply_plan import controller_of
 from tierwright.control.autoscale_tier import Memory
 from tierwright.desired.metadata import child_metadata
 from tierwright.desired.names import child_name
-from tierwright.kube.errors import ApiError, KubeError, Verdict
+from tierwright.kube.errors import KubeError
 from tierwright.kube.resources import CONFIG_MAP, Object, ObjectRef
 from tierwright.kube.verbs import KubeClient
 from tierwright.observe.managers import AUTOSCALER_MANAGER
@@ -30,14 +30,25 @@ class Learned:
     state: TierState
     heard: str = ""
     written_at: float = 0.0
+    version: str = ""
+    """The object's resourceVersion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What came of a write: whether the state was written, and the object's resourceVersion from now on."""
+
+    written: bool
+    version: str
 
 
 def is_due(memory: Memory, now: float, between: float = BETWEEN_WRITES) -> bool:
     """Whether the state is to be written: every ``between`` seconds while there are requests, seldom without them.
 
     A wake-up that was acted on is written as soon as that allows, or the tier would wake once more after a restart.
+    What could not be read is not overwritten.
     """
-    if memory.written_at is None:
+    if memory.written_at is None or memory.unread:
         return False
     state, waited = memory.state, now - memory.written_at
     if memory.heard != memory.heard_kept:
@@ -51,10 +62,10 @@ class States(Protocol):
     """Where states lie."""
 
     async def load(self, tier: InferenceTier) -> Learned | None:
-        """What was learned of this very tier; None when there is nothing that can be read, KubeError to ask again."""
+        """What was learned of this very tier; None when there is nothing, KubeError when it may be there and cannot be read."""
 
-    async def save(self, tier: InferenceTier, memory: Memory, now: float) -> bool:
-        """Write the state; whether it was."""
+    async def save(self, tier: InferenceTier, memory: Memory, now: float) -> Kept:
+        """Write the state, unless somebody else has written one since it was last read or written here."""
 
 
 class StateStore:
@@ -64,17 +75,11 @@ class StateStore:
         self._client = client
 
     async def load(self, tier: InferenceTier) -> Learned | None:
-        """What was learned of this very tier; None when there is nothing that can be read.
+        """What was learned of this very tier; None when there is nothing, or only what no release like this one wrote.
 
-        Raises KubeError when asking again may help.
+        Raises KubeError when it cannot be asked for: it may be there.
         """
-        try:
-            live = await self._client.get(_ref(tier))
-        except ApiError as error:
-            if error.verdict is Verdict.RETRY:
-                raise
-            _log.warning("what was learned of %s cannot be read, so it begins anew: %s", _ref(tier), error)
-            return None
+        live = await self._client.get(_ref(tier))
         if live is None or not _is_of(live, tier):
             return None
         data = live.get("data") or {}
@@ -82,24 +87,53 @@ class StateStore:
         if state is None:
             _log.warning("what lies in %s cannot be read, so learning begins anew", _ref(tier))
             return None
-        return Learned(state, str(data.get("wake", ""))[:_MOST_HEARD], _number(data.get("written")))
+        heard = str(data.get("wake", ""))[:_MOST_HEARD]
+        return Learned(state, heard, _number(data.get("written")), _version(live))
 
-    async def save(self, tier: InferenceTier, memory: Memory, now: float) -> bool:
-        """Write the state; whether it was. What stands in the way is logged: the next time it may not."""
+    async def save(self, tier: InferenceTier, memory: Memory, now: float) -> Kept:
+        """Write the state, unless somebody else has written one since it was last read or written here.
+
+        What stands in the way is logged: the next time it may not.
+        """
         ref = _ref(tier)
         try:
-            text = dump(memory.state)
+            text = fitting(memory.state)
             live = await self._client.get(ref)
             if live is not None and not _is_of(live, tier):
                 _log.warning("%s is not this tier's, so what was learned is not kept there", ref)
-                return False
-            await self._client.apply(
+                return Kept(False, memory.version)
+            if live is not None and memory.version not in ("", _version(live)):
+                _log.warning(
+                    "%s was written by somebody else meanwhile, so it is left as it is this time", ref
+                )
+                return Kept(False, _version(live))
+            after = await self._client.apply(
                 _manifest(tier, text, memory.heard, now, live), manager=AUTOSCALER_MANAGER
             )
         except (KubeError, ValueError) as error:
             _log.warning("what was learned could not be written to %s: %s", ref, error)
-            return False
-        return True
+            return Kept(False, memory.version)
+        return Kept(True, _version(after))
+
+
+def fitting(state: TierState) -> str:
+    """The state as JSON that is never above its bound: of what the hold looks back on neighbours are put together until it fits.
+
+    Their most and the later of their times stay, so that a replica goes later by that and never sooner. Raises ValueError
+    when something else outgrows the bound.
+    """
+    while True:
+        try:
+            return dump(state)
+        except ValueError:
+            if len(state.needed) < 2:
+                raise
+            state = replace(state, needed=_halved(state.needed))
+
+
+def _halved(needed: tuple[Needed, ...]) -> tuple[Needed, ...]:
+    pairs = (needed[place : place + 2] for place in range(0, len(needed), 2))
+    return tuple(Needed(pair[-1].at, max(each.replicas for each in pair)) for pair in pairs)
 
 
 def _ref(tier: InferenceTier) -> ObjectRef:
@@ -114,13 +148,17 @@ def _is_of(live: Object, tier: InferenceTier) -> bool:
 def _manifest(tier: InferenceTier, text: str, heard: str, now: float, live: Object | None) -> Object:
     metadata = child_metadata(tier, child_name(tier.metadata.name, _SUFFIX))
     if live is not None:
-        metadata["uid"] = live["metadata"]["uid"]
+        metadata |= {"uid": live["metadata"]["uid"], "resourceVersion": _version(live)}
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": metadata,
         "data": {"state": text, "wake": heard, "written": f"{now:.0f}"},
     }
+
+
+def _version(live: Object) -> str:
+    return str(live["metadata"].get("resourceVersion") or "")
 
 
 def _number(text: object) -> float:

@@ -52,6 +52,10 @@ class Memory:
     """The same, as it lies in the cluster."""
     written_at: float | None = None
     """When the state was last written, or first was there to be written."""
+    version: str = ""
+    """The resourceVersion of the object that holds it; empty where there was none yet."""
+    unread: str = ""
+    """Why what was learned earlier cannot be read; empty where it was, or where there is nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +149,21 @@ def decide(memory: Memory, look: Look, timing: LoopTiming) -> Decided:
         settings=settings,
         measured=measured,
         observation=observation,
-        decision=within_share(step.decision, look.wanted, look.room.ceiling),
+        decision=_not_fewer(
+            within_share(step.decision, look.wanted, look.room.ceiling), memory, settings, look
+        ),
         requests=requests,
         misses=misses,
         idle=row is None or (row.arrivals, row.running, row.backlog, row.requests) == (0, 0, 0, 0),
     )
+
+
+def _not_fewer(decision: Decision, memory: Memory, settings: TierSettings, look: Look) -> Decision:
+    """While what was learned earlier cannot be read nothing shrinks, but for the bound that the user sets."""
+    held = min(look.wanted, settings.maximum)
+    if not memory.unread or decision.replicas is None or decision.replicas >= held:
+        return decision
+    return replace(decision, replicas=held, reason=Why.WINDOW_NOT_FULL)
 
 
 def conclude(decided: Decided) -> Memory:
@@ -188,9 +202,12 @@ def _fresh(decided: Decided, last: ScalingView | None) -> ScalingView:
         words = Words(Reason.START_VALUE, "the first figures of its pods are being taken", False)
     else:
         words = words_of(decision, _trouble(decided.measured.silent))
+    if decided.memory.unread:
+        told = f"what was learned earlier cannot be read, so no replica goes: {decided.memory.unread}; {words.message}"
+        words = replace(words, reason=Reason.LEARNED_STATE_UNREADABLE, message=told)
     recommended = decision.replicas
-    if recommended is None:
-        recommended = last.recommended if last is not None else look.wanted
+    if recommended is None and last is not None:
+        recommended = last.recommended
     return ScalingView(
         wanted=decision.replicas,
         recommended=recommended,
@@ -198,6 +215,7 @@ def _fresh(decided: Decided, last: ScalingView | None) -> ScalingView:
         message=words.message,
         follows_load=words.follows_load,
         warnings=decided.measured.warnings,
+        instead_of=look.wanted if decision.replicas is not None and decision.replicas < look.wanted else None,
     )
 
 

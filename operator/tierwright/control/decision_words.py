@@ -26,7 +26,7 @@ REASONS: Final[Mapping[Why, Reason]] = {
     Why.WOKEN: Reason.WOKEN,
 }
 """The condition's reason for each of the policy's."""
-SCALING_REASONS: Final = frozenset(REASONS.values())
+SCALING_REASONS: Final = frozenset({*REASONS.values(), Reason.LEARNED_STATE_UNREADABLE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,7 @@ def _figures(decision: Decision) -> dict[str, str]:
             "horizon": plan.horizon,
             "missing": plan.missing,
             "allowed": plan.allowed,
+            "price": plan.price,
             "floor": plan.floor,
             "holds": plan.holds,
         }

@@ -5,9 +5,10 @@ managedFields show the scaler as owner, never afterwards. Ownership is never rel
 reset the field to 1.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from tierwright.api.conditions import Reason
 from tierwright.api.status import TierStatus
@@ -15,6 +16,8 @@ from tierwright.api.tier import InferenceTier
 from tierwright.kube.resources import Object
 from tierwright.observe.managers import CHILDREN_MANAGER, SCALER_MANAGER
 from tierwright.observe.snapshot import ScaleView, ScalingView
+
+_ADVICE: Final = re.compile(r" recommended, (\w+): (.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -74,17 +77,25 @@ def decide(
                 f"{_replicas(wanted)} kept, within {scaling.fewest_in_auto} to {scaling.max_replicas or 'any'}: the tier was"
                 " not measured yet",
             )
-        if view.wanted is not None and not starts:
+        if view.wanted is not None and not starts and not _is_about_another_number(view, before):
             wanted = scaling.bounded_in_auto(view.wanted)
         return ScaleView(wanted, view.reason, view.message, follows_load=view.follows_load)
     if scaling.mode == "Recommend":
-        advice = (
-            "the tier was not measured yet"
-            if view is None
-            else f"{_number(view.recommended)} recommended, {view.reason}: {view.message}"
-        )
-        return ScaleView(tier.spec.replicas, Reason.RECOMMENDING, f"spec.replicas decides; {advice}")
+        return ScaleView(tier.spec.replicas, Reason.RECOMMENDING, f"spec.replicas decides; {_advice(view)}")
     return ScaleView(tier.spec.replicas, Reason.MANUAL, "spec.replicas decides")
+
+
+def _is_about_another_number(view: ScalingView, before: Held) -> bool:
+    """Whether fewer replicas were decided on when there was another number of them: a second operator has changed it since.
+
+    Its number may rest on more than was seen here, so nothing goes before the next look.
+    """
+    return (
+        view.wanted is not None
+        and before.live is not None
+        and view.wanted < before.live
+        and view.instead_of != before.live
+    )
 
 
 def scaler_owns_replicas(workload: Mapping[str, Any]) -> bool:
@@ -108,12 +119,18 @@ def needs_scaling(workload: Mapping[str, Any], wanted: int) -> bool:
 
 
 def scale_manifest(workload: Mapping[str, Any], wanted: int) -> Object:
-    """All that the scaler ever applies: the address of that very workload, and its replicas."""
+    """All that the scaler ever applies: the address of that very workload, and its replicas.
+
+    Fewer are asked for only of the workload as it was looked at: a conflict shows that somebody has changed it since.
+    """
     metadata = workload["metadata"]
+    address = {name: metadata[name] for name in ("name", "namespace", "uid")}
+    if wanted < int((workload.get("spec") or {}).get("replicas") or 0):
+        address["resourceVersion"] = metadata["resourceVersion"]
     return {
         "apiVersion": workload["apiVersion"],
         "kind": workload["kind"],
-        "metadata": {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]},
+        "metadata": address,
         "spec": {"replicas": wanted},
     }
 
@@ -151,6 +168,20 @@ def autoscaler_on(workload_kind: str, workload_name: str, autoscalers: Iterable[
         if target.get("kind") == workload_kind and target.get("name") == workload_name:
             return f"HorizontalPodAutoscaler {autoscaler['metadata']['name']}"
     return None
+
+
+def advised(message: str) -> tuple[Reason, str] | None:
+    """Reason and words of a recommendation out of the message of ScalingActive; None where it holds none."""
+    found = _ADVICE.search(message)
+    if found is None or found[1] not in set(Reason):
+        return None
+    return Reason(found[1]), found[2]
+
+
+def _advice(view: ScalingView | None) -> str:
+    if view is None:
+        return "the tier was not measured yet"
+    return f"{_number(view.recommended)} recommended, {view.reason}: {view.message}"
 
 
 def _replicas(count: int) -> str:

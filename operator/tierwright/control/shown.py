@@ -7,6 +7,7 @@ from typing import Final
 from tierwright.api.conditions import ConditionType, Reason
 from tierwright.api.status import TierStatus
 from tierwright.control.decision_words import SCALING_REASONS, two_digits
+from tierwright.control.scaler import advised
 from tierwright.observe.snapshot import LatencyView, ScalingView
 
 BETWEEN_CHANGES: Final = 60.0
@@ -54,8 +55,9 @@ def shown(
     after = before
     if _words_change(before, fresh, idle, now):
         after = replace(after, view=replace(fresh, latency=after.view.latency), words_at=now)
-    if fresh.warnings != after.view.warnings:
-        after = replace(after, view=replace(after.view, warnings=fresh.warnings))
+    if (fresh.warnings, fresh.instead_of) != (after.view.warnings, after.view.instead_of):
+        view = replace(after.view, warnings=fresh.warnings, instead_of=fresh.instead_of)
+        after = replace(after, view=view)
     first = before.figures == Figures()
     if (
         not idle
@@ -74,14 +76,20 @@ def remembered(status: TierStatus, generation: int, now: float) -> Shown | None:
     Figures stay in the status as they are until newer ones are there.
     """
     told = next((each for each in status.conditions if each.type == ConditionType.SCALING_ACTIVE), None)
-    if told is None or told.observed_generation != generation or told.reason not in SCALING_REASONS:
+    if told is None or told.observed_generation != generation:
         return None
     follows = told.status == "True"
+    reason, message = told.reason, told.message
+    if reason == Reason.RECOMMENDING:
+        reason, message = advised(message) or (reason, message)
+        follows = reason != Reason.METRICS_UNAVAILABLE
+    if reason not in SCALING_REASONS:
+        return None
     view = ScalingView(
-        wanted=status.desired_replicas if follows else None,
+        wanted=status.desired_replicas if told.status == "True" else None,
         recommended=status.recommended_replicas,
-        reason=Reason(told.reason),
-        message=told.message,
+        reason=Reason(reason),
+        message=message,
         follows_load=follows,
     )
     return Shown(view, Figures(), now, now)

@@ -73,6 +73,8 @@ class ScalingView:
     """Whether the number comes from the load; False while there is nothing to go by."""
     latency: LatencyView = LatencyView()
     warnings: tuple[str, ...] = ()
+    instead_of: int | None = None
+    """The replicas that were asked for when fewer were decided on; None: not fewer. Of another number nothing was decided."""
 
 
 @dataclass(frozen=True)

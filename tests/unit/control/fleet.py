@@ -14,7 +14,7 @@ from tierwright.api.tier import InferenceTier
 from tierwright.capacity.state import TierState, dump, load
 from tierwright.control import scaler
 from tierwright.control.autoscale import Autoscaler
-from tierwright.control.autoscale_state import Learned
+from tierwright.control.autoscale_state import Kept, Learned
 from tierwright.control.autoscale_tier import Memory
 from tierwright.control.decision_words import SCALING_REASONS
 from tierwright.control.kinds import INFERENCE_TIER
@@ -22,6 +22,7 @@ from tierwright.control.pools import Pools
 from tierwright.control.tier_settings import LoopTiming
 from tierwright.desired.labels import TIER_LABEL
 from tierwright.desired.names import label_value
+from tierwright.kube.errors import KubeError
 from tierwright.kube.resources import DEPLOYMENT, POD
 from tierwright.observe.metrics import FaultKind, parse
 from tierwright.observe.readings import Scraped, ScrapeFault, Target
@@ -56,20 +57,24 @@ class InMemory:
     def __init__(self) -> None:
         self.kept: dict[str, tuple[str, str, float]] = {}
         self.writes: list[float] = []
+        self.error: KubeError | None = None
+        """What asking for a state is answered with."""
 
     async def load(self, tier: InferenceTier) -> Learned | None:
         """What was saved under the tier's uid."""
+        if self.error is not None:
+            raise self.error
         found = self.kept.get(str(tier.metadata.uid))
         state = load(found[0]) if found is not None else None
         if found is None or state is None:
             return None
         return Learned(state, found[1], found[2])
 
-    async def save(self, tier: InferenceTier, memory: Memory, now: float) -> bool:
+    async def save(self, tier: InferenceTier, memory: Memory, now: float) -> Kept:
         """Keep it."""
         self.kept[str(tier.metadata.uid)] = (dump(memory.state), memory.heard, now)
         self.writes.append(now)
-        return True
+        return Kept(True, str(len(self.writes)))
 
 
 @dataclass

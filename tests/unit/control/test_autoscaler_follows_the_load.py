@@ -13,7 +13,10 @@ from tests.unit.control.fleet import KEY, SCALING, Fleet, InMemory, status_of
 from tierwright.api.conditions import Reason
 from tierwright.api.parse import parse_tier
 from tierwright.capacity.miss_curve import MissEvidence
+from tierwright.capacity.state import load
+from tierwright.control import scaler
 from tierwright.control.kinds import INFERENCE_TIER
+from tierwright.kube.errors import ApiError
 from tierwright.telemetry import autoscaling_names as names
 
 QUIET, BUSY = 2.0, 50.0
@@ -136,6 +139,133 @@ def test_a_state_that_cannot_even_be_read_costs_what_was_learned_and_nothing_els
     fleet.restart()
     fleet.run(600, BUSY)
     assert fleet.replicas > 1
+
+
+FORBIDDEN = ApiError(403, "Forbidden", "configmaps is forbidden", request="GET llama-fast-autoscaler")
+
+
+def slots_kept(fleet: Fleet) -> int:
+    """Slots of the forecast that lies in the cluster."""
+    kept = load(fleet.states.kept[fleet.uid][0])
+    assert kept is not None
+    return kept.forecast.slots
+
+
+@pytest.mark.parametrize("error", [FORBIDDEN, ApiError(503, "ServiceUnavailable", "etcd is away")])
+def test_what_may_be_there_and_cannot_be_read_is_not_overwritten_and_shrinks_nothing(error: ApiError) -> None:
+    fleet = Fleet(scaling={**SCALING, "maxReplicas": 20})
+    fleet.run(900, QUIET)
+    fleet.run(300, 25.0)
+    kept, before, slots = dict(fleet.states.kept), fleet.replicas, slots_kept(fleet)
+    assert before > 1
+    fleet.restart()
+    fleet.states.error = error
+    fleet.run(900, QUIET)
+    assert fleet.states.kept == kept, "nothing is overwritten"
+    assert fleet.replicas == before, "no replica goes"
+    view = fleet.view
+    assert view is not None
+    assert view.reason is Reason.LEARNED_STATE_UNREADABLE
+    assert view.message.startswith("what was learned earlier cannot be read, so no replica goes: ")
+    assert error.message in view.message
+    fleet.run(300, 60.0)
+    assert fleet.replicas > before, "it still grows"
+    fleet.states.error = None
+    fleet.run(70, QUIET)
+    assert fleet.state().forecast.slots in (slots, slots + 1), "what was learned before is known again"
+    assert fleet.view is not None
+    assert fleet.view.reason is not Reason.LEARNED_STATE_UNREADABLE
+    fleet.run(900, QUIET)
+    assert fleet.replicas < before + 1
+
+
+def test_a_server_that_is_away_for_a_moment_costs_a_tick_and_is_not_told() -> None:
+    fleet = Fleet()
+    fleet.run(900, QUIET)
+    slots = slots_kept(fleet)
+    fleet.restart()
+    fleet.states.error = ApiError(503, "ServiceUnavailable", "etcd is away")
+    fleet.run(20, QUIET)
+    assert fleet.view is None
+    fleet.states.error = None
+    fleet.run(10, QUIET)
+    assert fleet.state().forecast.slots == slots
+
+
+def test_a_state_that_turns_out_not_to_be_there_leaves_what_was_learned_since() -> None:
+    fleet = Fleet()
+    fleet.states.error = FORBIDDEN
+    fleet.run(600, QUIET)
+    slots = fleet.state().forecast.slots
+    fleet.states.error = None
+    fleet.run(70, QUIET)
+    assert fleet.state().forecast.slots >= slots
+    fleet.run(300, QUIET)
+    assert fleet.states.kept
+
+
+def test_in_mode_recommend_a_restart_shows_what_was_recommended_and_nothing_before_the_first_decision() -> (
+    None
+):
+    fleet = Fleet(scaling={**SCALING, "mode": "Recommend"})
+    fleet.run(10, BUSY)
+    assert fleet.view is not None
+    assert fleet.view.recommended is None, "spec.replicas is nobody's recommendation"
+    fleet.run(900, QUIET)
+    fleet.run(600, BUSY)
+    shown = fleet.view
+    assert shown is not None
+    assert (shown.recommended or 0) >= 4
+    decided = scaler.decide(fleet.tier, scaler.Held(live=1), None, shown)
+    fleet.status = {
+        **status_of(shown),
+        "desiredReplicas": 1,
+        "conditions": [
+            {
+                **status_of(shown)["conditions"][0],
+                "status": "False",
+                "reason": decided.reason,
+                "message": decided.message,
+            }
+        ],
+    }
+    fleet.put_tier()
+    fleet.restart()
+    fleet.run(10, BUSY)
+    assert fleet.view == replace(shown, latency=fleet.view.latency), "the first reading decides nothing yet"
+    recommended = fleet.registry.get_sample_value(names.RECOMMENDED, {"namespace": KEY[0], "name": KEY[1]})
+    assert recommended == shown.recommended
+
+
+def test_an_outage_keeps_the_recommendation_that_others_follow() -> None:
+    fleet = Fleet(scaling={**SCALING, "mode": "Recommend"})
+    fleet.run(900, QUIET)
+    fleet.run(600, BUSY)
+    assert fleet.view is not None
+    before = fleet.view.recommended
+    fleet.silent = {each.uid for each in fleet.engines}
+    fleet.run(300, BUSY)
+    assert fleet.view is not None
+    assert fleet.view.recommended == before
+    labels = {"namespace": KEY[0], "name": KEY[1]}
+    assert fleet.registry.get_sample_value(names.RECOMMENDED, labels) == before
+
+
+def test_fewer_replicas_are_decided_on_only_of_the_number_that_was_seen() -> None:
+    """kubeai#67: of two operators each takes away what it has seen, and neither what the other has added."""
+    fleet = Fleet(scaling={**SCALING, "maxReplicas": 20})
+    fleet.run(900, QUIET)
+    fleet.run(600, 25.0)
+    peak = fleet.replicas
+    while fleet.replicas == peak:
+        fleet.run(10, QUIET)
+    fleet.replicas = peak + 3  # another operator, whose pods see more
+    view = fleet.view
+    assert view is not None
+    assert scaler.decide(fleet.tier, scaler.Held(live=peak + 3), None, view).wanted == peak + 3
+    fleet.put_workload()
+    fleet.run(10, QUIET)
+    assert fleet.replicas >= peak + 2, "the next look takes one of what it sees"
 
 
 def test_a_wake_up_counts_as_kept_only_once_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,6 +107,47 @@ def test_scaler_applies_when_the_number_or_the_owner_is_wrong(
     assert scaler.needs_scaling(live, wanted) is needed
 
 
+def test_fewer_replicas_are_asked_for_only_of_the_workload_as_it_was_looked_at() -> None:
+    live = deployment(4)
+    live["metadata"]["resourceVersion"] = "77"
+    assert scaler.scale_manifest(live, 3)["metadata"]["resourceVersion"] == "77"
+    for wanted in (4, 5):
+        assert "resourceVersion" not in scaler.scale_manifest(live, wanted)["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("live", "wanted", "instead_of", "asked"),
+    [
+        (5, 4, 5, 4),  # decided on what there is
+        (6, 4, 5, 6),  # another operator has asked for more meanwhile
+        (4, 3, 5, 4),  # another operator has taken one away meanwhile
+        (4, 4, 5, 4),  # done
+        (3, 4, 5, 4),  # another operator has taken two away meanwhile
+        (2, 4, None, 4),
+        (5, 3, None, 5),
+    ],
+)
+def test_a_decision_for_fewer_is_about_the_number_that_there_was(
+    live: int, wanted: int, instead_of: int | None, asked: int
+) -> None:
+    view = ScalingView(wanted, wanted, Reason.DEMAND_FELL, "", True, instead_of=instead_of)
+    spec = tier(scaling={**AUTO, "minReplicas": 1, "maxReplicas": 9})
+    assert scaler.decide(spec, Held(live=live), None, view).wanted == asked
+    # What a person wrote on the workload is put back at once: the scaler has lost the field then.
+    assert scaler.decide(spec, Held(live=None, reported=live), None, view).wanted == wanted
+
+
+@pytest.mark.parametrize("words", ["3 replicas kept: a, b; c (ready=1)", "two\nlines recommended, Steady: x"])
+def test_a_recommendation_can_be_read_back_from_the_condition(words: str) -> None:
+    spec = tier(scaling={"mode": "Recommend", "objectives": {"timeToFirstToken": "500ms"}})
+    for recommended in (None, 1, 3):
+        view = ScalingView(None, recommended, Reason.DEMAND_GREW, words, True)
+        message = scaler.decide(spec, Held(live=1), None, view).message
+        assert scaler.advised(message) == (Reason.DEMAND_GREW, words)
+    assert scaler.advised(scaler.decide(spec, Held(live=1), None, None).message) is None
+    assert scaler.advised("nothing is recommended, Nonsense: x") is None
+
+
 def test_scaler_applies_nothing_but_replicas_and_to_that_very_object() -> None:
     assert scaler.scale_manifest(deployment(2), 4) == {
         "apiVersion": "apps/v1",

@@ -158,8 +158,8 @@ def test_every_reason_of_the_policy_has_one_in_the_api() -> None:
 
 
 PLAN = Plan(
-    rate=1234.0, backlog=0.0, demand=1.234, expected=2.04, horizon=205.0, allowed=0.05, missing=0.0123, floor=0.0,
-    holds=0.531, dispersion=1.0, replicas=3, lasting=3,
+    rate=1234.0, backlog=0.0, demand=1.234, expected=2.04, horizon=205.0, allowed=0.05, price=20.0, missing=0.0123,
+    floor=0.0, holds=0.531, dispersion=1.0, replicas=3, lasting=3,
 )  # fmt: skip
 
 
@@ -170,7 +170,7 @@ PLAN = Plan(
             Decision(3, Why.DEMAND_GREW, Inputs(1, 1, 0, 2, PLAN)),
             "3 replicas asked for instead of 2: work for 1.2 arrives, for 2 is foretold in 200 s (ready=1 starting=1 "
             "failing=0 wanted=2 unplaced=0 rate=1200 backlog=0 demand=1.2 expected=2 horizon=200 missing=0.012 "
-            "allowed=0.05 floor=0 holds=0.53)",
+            "allowed=0.05 price=20 floor=0 holds=0.53)",
         ),
         (
             Decision(None, Why.NO_METRICS, Inputs(1, 0, 0, 1)),
@@ -179,13 +179,14 @@ PLAN = Plan(
         (
             Decision(0, Why.IDLE, Inputs(1, 0, 0, 1, PLAN)),
             "0 replicas asked for instead of 1: no request comes (ready=1 starting=0 failing=0 wanted=1 unplaced=0 "
-            "rate=1200 backlog=0 demand=1.2 expected=2 horizon=200 missing=0.012 allowed=0.05 floor=0 holds=0.53)",
+            "rate=1200 backlog=0 demand=1.2 expected=2 horizon=200 missing=0.012 allowed=0.05 "
+            "price=20 floor=0 holds=0.53)",
         ),
         (
             Decision(2, Why.POOL_FULL, Inputs(2, 0, 0, 2, PLAN), unplaced=1),
             "2 replicas kept: work for 1.2 arrives, for 2 is foretold in 200 s; no room for 1 more (ready=2 starting=0 "
             "failing=0 wanted=2 unplaced=1 rate=1200 backlog=0 demand=1.2 expected=2 horizon=200 missing=0.012 "
-            "allowed=0.05 floor=0 holds=0.53)",
+            "allowed=0.05 price=20 floor=0 holds=0.53)",
         ),
     ],
     ids=["more", "no metrics", "idle", "full"],
