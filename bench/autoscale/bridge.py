@@ -25,21 +25,12 @@ _QUEUE_SECONDS = 1.0
 """A replica in a long step is not among the reports of one interval: its queue is what it last was, for so long."""
 
 
-@dataclass(frozen=True, slots=True)
-class Troubles:
-    """What goes wrong with the fleet itself. Jitter and failures of starts stand in the run."""
-
-    pool: int | None = None
-    """Replicas that the pool has room for; those beyond wait and are not billed."""
-
-
 @dataclass(slots=True)
 class _HeldBack:
-    """A replica that was asked for and that the replay does not know of yet."""
+    """A replica that starts and that the replay does not know of yet."""
 
     asked: float
     released: float
-    billed: bool
 
 
 class Bridge:
@@ -51,18 +42,19 @@ class Bridge:
         run: Run,
         requests: Sequence[Request],
         publish: Callable[[Counters, int, int], str],
-        troubles: Troubles,
         gauges_only: bool = False,
     ) -> None:
         self.outcome = Outcome()
         self.startup = run.cold_start * (1 - run.jitter)
         """What the replay itself takes for a start; the rest is held back here."""
-        self._policy, self._run, self._publish, self._troubles = policy, run, publish, troubles
+        self._policy, self._run, self._publish = policy, run, publish
         self._begin, self._end = requests[0].at, requests[-1].at
         self._draw = random.Random(f"starts/{run.seed}")  # noqa: S311 - a simulation
         self._counters = Counters(run.ttft, run.tpot)
         self._queues: dict[int, tuple[float, int]] = {}
         self._asked: dict[int, float] = {}
+        self._pending: list[float] = []
+        """When each replica was asked for that the pool has no room for."""
         self._held: list[_HeldBack] = []
         self._released: list[float] = []
         self._next = (self._begin // run.tick + 1) * run.tick
@@ -95,7 +87,9 @@ class Bridge:
         if now >= self._next - 1e-6:
             self._next += self._run.tick
             self._decide(snapshot, now)
-        told = self._wanted - self._still_held(now)
+        if self._pending:
+            self._place(snapshot["total_decode_count"], now)
+        told = self._wanted - len(self._pending) - self._still_held(now)
         target, self._told = (None if told == self._told else told), told
         interval = min(_LONGEST_MS, max(_SHORTEST_MS, 1000 * _ENDED_PER_CALL / max(1e-9, self._rate)))
         interval = _GAUGES_MS if self._gauges_only else interval
@@ -134,8 +128,8 @@ class Bridge:
         counters.kv_usage = min(1.0, held / (blocks * run.hardware.block_size))
         fresh = (now, self._publish(counters, blocks, run.hardware.block_size))
         self._asked = {id_: self._asked_at(id_, now) for id_ in snapshot["starting_decode_ids"]}
-        asked = (*self._asked.values(), *(each.asked for each in self._held))
-        billed = snapshot["total_decode_count"] + sum(each.billed for each in self._held)
+        asked = (*self._asked.values(), *(each.asked for each in self._held), *self._pending)
+        billed = snapshot["total_decode_count"] + len(self._held)
         if run.score_from <= now <= self._end:
             outcome.hours += billed * run.tick / 3600
             outcome.seconds += run.tick
@@ -155,21 +149,33 @@ class Bridge:
         return self._released.pop(0) if self._released else now
 
     def _set(self, wanted: int, now: float) -> None:
-        """Reckon a move, and hold back what does not start at once; what is held back goes first."""
+        """Reckon a move; what waits and what is held back goes first."""
         move = (wanted > self._wanted) - (wanted < self._wanted)
         if not move:
             return
         if self._move and move != self._move and self._run.score_from <= now <= self._end:
             self.outcome.reversals += 1
         self._move = move
-        for number in range(self._wanted + 1, wanted + 1):
-            late = self._late()
-            refused = self._troubles.pool is not None and number > self._troubles.pool
-            if refused or late > 0:
-                self._held.append(_HeldBack(now, inf if refused else now + late, not refused))
-        for _ in range(min(len(self._held), max(0, self._wanted - wanted))):
-            self._held.pop()
+        self._pending += [now] * max(0, wanted - self._wanted)
+        for _ in range(max(0, self._wanted - wanted)):
+            if self._pending:
+                self._pending.pop()
+            elif self._held:
+                self._held.pop()
         self._wanted = wanted
+
+    def _place(self, known: int, now: float) -> None:
+        """Start what the pool has room for, first asked first; `known` to the replay are so many."""
+        begin, end, room = self._run.shortage
+        unfilled = max(0, self._told - known)  # told to start at this very tick
+        placed = known + unfilled + len(self._held)
+        while self._pending and (placed < room or not begin <= now < end):
+            asked, late = self._pending.pop(0), self._late()
+            placed += 1
+            if late > 0:
+                self._held.append(_HeldBack(asked, now + late))
+            else:
+                self._released.append(asked)
 
     def _late(self) -> float:
         """Seconds by which a start takes longer than the shortest; endless for one that fails."""

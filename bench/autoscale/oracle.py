@@ -51,18 +51,25 @@ class Known:
 
 def oracle(requests: Sequence[Request], run: Run, target: float, most: int) -> Oracle:
     """The cheapest path from `run.score_from` on. Raises ValueError where even the largest fleet misses more than the target allows."""
+    asked, table = missed_by_size(requests, run, most)
+    sizes = cheapest(table, (1 - target) * asked, SLOT, run.cold_start)
+    missed = sum(row[size - 1] for row, size in zip(table, sizes, strict=True))
+    begin = int(run.score_from // SLOT) * SLOT
+    return Oracle(begin, sizes, cost(sizes, SLOT, run.cold_start) / 3600, 1 - missed / asked)
+
+
+def missed_by_size(requests: Sequence[Request], run: Run, most: int) -> tuple[int, list[list[int]]]:
+    """How many requests are scored, and of each minute's, what a fixed fleet misses of each size from 1 to `most`."""
     first = int(run.score_from // SLOT)
     minutes = int(requests[-1].at // SLOT) + 1 - first
-    table: list[list[float]] = [[] for _ in range(minutes)]
+    table: list[list[int]] = [[] for _ in range(minutes)]
     asked = 0
     for size in range(1, most + 1):
         outcome = replay(requests, Static(size), replace(run, initial=size))
         asked = outcome.requests
         for minute in range(minutes):
             table[minute].append(outcome.by_minute.get(first + minute, [0, 0])[1])
-    sizes = cheapest(table, (1 - target) * asked, SLOT, run.cold_start)
-    missed = sum(row[size - 1] for row, size in zip(table, sizes, strict=True))
-    return Oracle(first * SLOT, sizes, cost(sizes, SLOT, run.cold_start) / 3600, 1 - missed / asked)
+    return asked, table
 
 
 def cost(sizes: Sequence[int], slot: float, start: float) -> float:

@@ -53,6 +53,11 @@ class Tierwright:
         return outcome.decision.replicas
 
     @property
+    def told(self) -> list[float]:
+        """First tokens and those that came late, outputs of several tokens and those that were slow: so far."""
+        return list(self._told)
+
+    @property
     def told_misses(self) -> float:
         """Share of requests that the tier would report as missed, over the whole run."""
         first, first_missed, per_token, per_token_missed = self._told

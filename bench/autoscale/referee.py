@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 import numpy as np  # type: ignore[import-not-found, unused-ignore]
 from dynamo._core import MockEngineArgs, run_mocker_trace_replay  # type: ignore[import-not-found, unused-ignore]
 
-from bench.autoscale.bridge import Bridge, Troubles
+from bench.autoscale.bridge import Bridge
 from bench.autoscale.hardware import ENGINES, Engine
 from bench.autoscale.policy import Policy
 from bench.autoscale.scrape import NoisyPages, Scraped, Scraping
@@ -45,7 +45,6 @@ def referee(
     *,
     target: float = 0.99,
     scraping: Scraping = Scraping(),  # noqa: B008 - frozen
-    troubles: Troubles = Troubles(),  # noqa: B008 - frozen
     gauges_only: bool = False,
 ) -> Outcome:
     """Replay the requests in the referee; a request counts from `score_from` on, and one that never ended is a miss.
@@ -53,7 +52,7 @@ def referee(
     For a policy that reads nothing but gauges and counts, a callback a second is enough, which saves a third of the time.
     """
     seen = Scraped(policy, scraping, run.seed)
-    bridge = Bridge(seen, run, requests, NoisyPages(scraping, run.seed, steps=False), troubles, gauges_only)
+    bridge = Bridge(seen, run, requests, NoisyPages(scraping, run.seed, steps=False), gauges_only)
     with TemporaryDirectory() as folder:
         _replay(requests, run, tables, bridge, Path(folder))
         _judge(bridge.outcome, Path(folder) / "requests.jsonl", requests, run, target)
