@@ -68,6 +68,6 @@ class Decision:
             return f"{what}: {i.ready} ready, {i.starting} starting, {i.wanted} asked for"
         line = (
             f"{what}: work for {plan.demand:.2f} replicas arrives, {plan.expected:.2f} foretold for {plan.horizon:.0f} s from now; "
-            f"{plan.replicas} replicas would miss {plan.missing:.1%} of {plan.allowed:.1%} allowed"
+            f"{plan.replicas} replicas would miss {plan.missing:.1%} then, where a day may miss {plan.allowed:.1%}"
         )
         return f"{line}; {self.unplaced} have no room" if self.unplaced else line

@@ -26,16 +26,18 @@ _LOSS_MEMORY: Final = 180
 """Slots over which a loss fades."""
 _SHARPNESS: Final = 12.0
 """How sharply the weights follow the losses."""
-_GAP_STEP: Final = 0.05
+_GAP_STEP: Final = 0.15
+_GAP_UNIT: Final = 0.1
 _GAPS: Final = 81
-"""Bins of the gap, a logarithm of seen over foretold, from -2 to 2."""
+"""Bins of the gap, seen less foretold in units of the root of what was foretold: what arrives in clusters varies with the root of its
+mean. Narrow bins near zero and wide ones far off, from -20 to 20."""
 _GAP_MEMORY: Final = 1440
 """Slots over which a gap fades: a day."""
 _PRIOR_GAPS: Final = 30.0
 """Slots that the prior spread is worth."""
 _PRIOR_SPREAD: Final = 0.25
 _FLOOR: Final = 0.1
-"""Demand (in replicas at their limit) below which ratios mean little; it is added to both sides of a gap."""
+"""Demand (in replicas at their limit) that is added to what is foretold, so that nothing is not thought to stay nothing for sure."""
 _MOST_PENDING: Final = 64
 _NEGLIGIBLE: Final = 1e-4
 
@@ -46,7 +48,7 @@ def _prior_gaps() -> tuple[float, ...]:
 
 
 def _gap_at(place: int) -> float:
-    return (place - _GAPS // 2) * _GAP_STEP
+    return _GAP_UNIT * math.sinh((place - _GAPS // 2) * _GAP_STEP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +125,9 @@ class Forecast:
         least = _NEGLIGIBLE * sum(self.gaps)
         likely = [(_gap_at(place), weight) for place, weight in enumerate(self.gaps) if weight > least]
         total = sum(weight for _, weight in likely)
+        unit = math.sqrt(expected + _FLOOR)
         return Outlook(
-            tuple(
-                (more + max(0.0, (expected + _FLOOR) * math.exp(gap) - _FLOOR), weight / total)
-                for gap, weight in likely
-            )
+            tuple((more + max(0.0, expected + gap * unit), weight / total) for gap, weight in likely)
         )
 
     def weights(self) -> tuple[float, ...]:
@@ -152,13 +152,15 @@ class Forecast:
         kept = 1 - 1 / _LOSS_MEMORY
         for each in due:
             for place, foretold in enumerate(each.experts):
-                losses[place] = kept * losses[place] + (1 - kept) * abs(_gap(demand, foretold))
-            place = round(_gap(demand, each.blend) / _GAP_STEP) + _GAPS // 2
+                losses[place] = kept * losses[place] + (1 - kept) * abs(_ratio(demand, foretold))
+            gap = (demand - each.blend) / math.sqrt(each.blend + _FLOOR)
+            place = round(math.asinh(gap / _GAP_UNIT) / _GAP_STEP) + _GAPS // 2
             gaps = [weight * (1 - 1 / _GAP_MEMORY) for weight in gaps]
             gaps[min(_GAPS - 1, max(0, place))] += 1.0
         left = tuple(each for each in self.pending if each.due > at)
         return replace(self, losses=tuple(losses), gaps=tuple(gaps), pending=left)
 
 
-def _gap(seen: float, foretold: float) -> float:
+def _ratio(seen: float, foretold: float) -> float:
+    """Logarithm of seen over foretold."""
     return math.log((seen + _FLOOR) / (foretold + _FLOOR))

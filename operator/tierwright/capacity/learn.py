@@ -13,6 +13,8 @@ from tierwright.capacity.state import Slot, TierState
 from tierwright.capacity.work import PRIOR_STEP_TIME
 
 _MOST_ROWS: Final = 120
+_MOST_FITS: Final = 1440
+"""Slots over which the step time is a mean of its fits: a load that is measured by another rule each hour teaches nothing of what holds."""
 
 
 def learn(
@@ -50,8 +52,10 @@ def _closed(
     """With the full slot learned from. Work that waited at its start is part of its load, else misses of a backlog would be blamed on a low load."""
     slot = state.slot
     points = state.points.seen(pods, settings.warm_up)
-    step_time = points.fit(PRIOR_STEP_TIME[settings.accelerator])
-    state = replace(state, points=points, step_time=step_time)
+    fits = min(_MOST_FITS, state.fits + 1)
+    fitted = points.fit(PRIOR_STEP_TIME[settings.accelerator])
+    step_time = (state.step_time or fitted).moved(fitted, 1 / fits)
+    state = replace(state, points=points, step_time=step_time, fits=fits)
     work = work_of(state, settings)
     load = work * (slot.arrivals + slot.backlog_before) / slot.replica_seconds
     allowed = 1 - settings.attainment

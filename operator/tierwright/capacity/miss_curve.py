@@ -4,12 +4,13 @@ The load at which objectives hold lies anywhere from 0.3 to 0.8 of an engine's l
 is built in. A request meets its objectives at load u on n replicas with the probability
 `(1 - floor) · 1 / (1 + (u / middle)^steepness) · (1 - clump · min(u, 1) / n^sharing)`: misses that no replica prevents (long prompts),
 saturation, and requests that land behind a burst, which more replicas share out. Without the last factor one replica at night and
-four by day look alike at one load, though one replica misses ten times as often. A grid of such curves is weighed by
-how well each explains what was seen; the mean curve answers. Evidence fades over hours.
+four by day look alike at one load, though one replica misses ten times as often. Saturation, too, sets in later and more steeply where
+more replicas share the arrivals. A grid of such curves is weighed by how well each explains what was seen; the mean curve
+answers. Evidence fades over hours.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import product
@@ -29,9 +30,14 @@ _HALF_LIFE: Final = 6 * 3600.0
 """Seconds of traffic after which evidence counts half."""
 _TRIED_HALF_LIFE: Final = 7 * 86_400.0
 """The same for the highest load: a load that held last week is not unknown today."""
+_MOST_SHARING: Final = 16.0
+"""Replicas beyond which further ones smooth the arrivals no more."""
+_NEGLIGIBLE: Final = 1e-6
+"""Share of all weights below which a slope is left out of the mean."""
 _GRID: Final = 0.02
 _POINTS: Final = 101
 """Loads from 0 to 2 in steps of the grid."""
+_LOADS: Final = tuple(min(1.0, place * _GRID) for place in range(_POINTS))
 _BOLD: Final = 1.25
 _LEAST: Final = -1000.0
 """Log-likelihood that no curve falls below, so that what was ruled out for long can come back within a day."""
@@ -39,8 +45,8 @@ SATURATION: Final = 0.95
 """Share of its work limit at which an engine drains a backlog."""
 
 # The middles of the prior: from traffic mixes of an 8B model on A100 and H100 (Poisson arrivals, TTFT 1 s, TPOT 60 ms); the
-# others assumed a little lower, since static shapes and shared cores leave less room.
-_PRIOR_MIDDLE: Final[dict[Accelerator, float]] = {"nvidia": 0.75, "neuron": 0.7, "cpu": 0.65}
+# others assumed a little lower, since static shapes and shared cores leave less room. They are those of many replicas.
+_PRIOR_MIDDLE: Final[dict[Accelerator, float]] = {"nvidia": 0.9, "neuron": 0.85, "cpu": 0.8}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +62,13 @@ class Curve:
     def misses(self, load: float, replicas: float = 1.0) -> float:
         """Share of requests that miss at this load per replica."""
         apart: float = 1 - self.clump * min(load, 1.0) / replicas**self.sharing
-        return 1 - (1 - self.floor) * _unsaturated(load, self.middle, self.steepness) * apart
+        return 1 - (1 - self.floor) * _unsaturated(load, self.middle, self.steepness, replicas) * apart
 
 
-def _unsaturated(load: float, middle: float, steepness: float) -> float:
-    share: float = 1 / (1 + (load / middle) ** steepness)
+def _unsaturated(load: float, middle: float, steepness: float, replicas: float) -> float:
+    """Share that saturation leaves. The more replicas share the arrivals, the later and the steeper it sets in."""
+    shared = min(_MOST_SHARING, replicas)
+    share: float = 1 / (1 + (load * (shared + 0.5) / shared / middle) ** (steepness * shared / (shared + 1)))
     return share
 
 
@@ -85,7 +93,7 @@ def _prior(accelerator: Accelerator) -> tuple[float, ...]:
 
 def _logarithms(load: float, replicas: float) -> list[tuple[float, float]]:
     """Logarithms of the probabilities of a miss and of a hit, for each curve; no curve is ever certain."""
-    slopes = [_unsaturated(load, *slope) for slope in _SLOPES]
+    slopes = [_unsaturated(load, *slope, replicas) for slope in _SLOPES]
     bursts = [1 - clump * min(load, 1.0) / replicas**sharing for clump, sharing in _BURSTS]
     some = [slope * burst for slope in slopes for burst in bursts]
     hits = [min(1 - 1e-4, max(1e-4, (1 - floor) * each)) for floor in _FLOORS for each in some]
@@ -123,20 +131,24 @@ class MissEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """The mean of weighed curves, read off at equal distances of the load and linear in between."""
+    """The mean of weighed curves, by slope."""
 
-    unsaturated: tuple[float, ...]
-    """Share that meets where no burst is."""
+    slopes: tuple[int, ...]
+    """Those that weigh enough to be counted."""
+    alone: tuple[float, ...]
+    """Share that meets where neither saturation nor a burst is, per slope."""
     clumped: tuple[tuple[float, ...], ...]
-    """What a burst takes of it on one replica, per sharing."""
+    """What a burst takes of it on one replica at the limit, per sharing."""
 
     def at(self, replicas: float) -> tuple[float, ...]:
         """Share of requests that miss at each load of the grid."""
         few, many = (replicas**-sharing for sharing in _SHARINGS)
-        return tuple(
-            1 - left + few * slow + many * fast
-            for left, slow, fast in zip(self.unsaturated, *self.clumped, strict=True)
-        )
+        left = [1.0] * _POINTS
+        saturation = _saturation(min(_MOST_SHARING, replicas))
+        for slope, met, slow, fast in zip(self.slopes, self.alone, *self.clumped, strict=True):
+            burst, table = few * slow + many * fast, saturation[slope]
+            left = [a - (met - burst * load) * b for a, load, b in zip(left, _LOADS, table, strict=True)]
+        return tuple(left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,10 +210,12 @@ def _doubt(accelerator: Accelerator) -> Mean:
     return _mean(_prior(accelerator))[0]
 
 
-@cache
-def _saturation() -> tuple[tuple[float, ...], ...]:
+@lru_cache(maxsize=64)
+def _saturation(replicas: float) -> tuple[tuple[float, ...], ...]:
     """Share that saturation leaves, for each slope at each load of the grid."""
-    return tuple(tuple(_unsaturated(k * _GRID, *slope) for k in range(_POINTS)) for slope in _SLOPES)
+    return tuple(
+        tuple(_unsaturated(k * _GRID, *slope, replicas) for k in range(_POINTS)) for slope in _SLOPES
+    )
 
 
 def _mean(logs: Sequence[float]) -> tuple[Mean, float]:
@@ -217,13 +231,13 @@ def _mean(logs: Sequence[float]) -> tuple[Mean, float]:
         floor += share * lost
         alone[slope] += share * (1 - lost)
         taken[sharing][slope] += share * (1 - lost) * clump
-    unsaturated = _summed(alone, lambda _: 1.0)
-    return Mean(unsaturated, tuple(_summed(taken[s], lambda load: min(load, 1.0)) for s in _SHARINGS)), floor
-
-
-def _summed(weights: Sequence[float], scale: Callable[[float], float]) -> tuple[float, ...]:
-    table = _saturation()
-    return tuple(
-        scale(k * _GRID) * sum(weight * left[k] for weight, left in zip(weights, table, strict=True))
-        for k in range(_POINTS)
+    kept = tuple(slope for slope, share in enumerate(alone) if share > _NEGLIGIBLE)
+    rest = (1 - floor - sum(alone[slope] for slope in kept)) / len(kept)
+    return (
+        Mean(
+            kept,
+            tuple(alone[slope] + rest for slope in kept),
+            tuple(tuple(taken[sharing][slope] for slope in kept) for sharing in _SHARINGS),
+        ),
+        floor,
     )

@@ -1,5 +1,6 @@
 """How many replicas the foretold work and the backlog call for."""
 
+import math
 from dataclasses import dataclass
 
 from tierwright.capacity.miss_curve import SATURATION, MissCurve, read_off
@@ -25,16 +26,26 @@ class Outlook:
         return sum(weight * load * read_off(table, load / replicas) for load, weight in self.loads) / mean
 
 
-def replicas_for(outlook: Outlook, curve: MissCurve, target: float, most: int) -> int:
-    """The fewest replicas with which no more than the target share is expected to miss; `most + 1` says that `most` are too few."""
-    low, high = 0, most + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        if outlook.misses(middle, curve) <= target:
-            high = middle
-        else:
-            low = middle
-    return high
+def cheapest(outlook: Outlook, curve: MissCurve, price: float, most: int) -> int:
+    """The replicas whose own cost and the price of their expected misses are least together; `most + 1` says that `most` are too few.
+
+    The price is in replicas per load that misses. Work beyond what the replicas can do costs as much again: it waits, and
+    what comes after it misses too. Without that, where everything misses, one replica would be as good as many.
+    """
+    best, least = 1, math.inf
+    replicas = max(1, int(min(outlook.mean, most)))  # fewer are saturated by the mean alone
+    while replicas <= most + 1 and replicas < least:
+        table = curve.at(replicas)
+        spared = SATURATION * replicas
+        missed = sum(
+            weight * (load * read_off(table, load / replicas) + max(0.0, load - spared))
+            for load, weight in outlook.loads
+        )
+        cost = replicas + price * missed
+        if cost < least:
+            best, least = replicas, cost
+        replicas += 1
+    return best
 
 
 def unavoidable(curve: MissCurve, allowed: float) -> float:

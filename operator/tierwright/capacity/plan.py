@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tierwright.capacity.learn import work_of
 from tierwright.capacity.miss_curve import learned
-from tierwright.capacity.need import Outlook, backlog_load, replicas_for, unavoidable
+from tierwright.capacity.need import Outlook, backlog_load, cheapest, unavoidable
 from tierwright.capacity.settings import TierSettings
 from tierwright.capacity.state import TierState
 
@@ -13,7 +13,7 @@ _KNOWN = 60
 _DEVIATIONS = 2.0
 """Standard deviations of the arrivals for which there is headroom until then."""
 _MARGIN = 0.7
-"""Share of the allowance to which fewer replicas are held before one goes: what is enough by a hair is not enough for long."""
+"""Share of a replica's cost that must be saved before one goes: what is enough by a hair is not enough for long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,9 @@ class Plan:
     horizon: float
     """Seconds until a replica asked for now is ready."""
     allowed: float
-    """Share of requests that this plan may miss."""
+    """Share of requests that may miss over a day, those included that no replica prevents."""
+    price: float
+    """What a miss is worth: replicas that may be kept to prevent the misses of one replica's full work."""
     missing: float
     """Share of requests that are expected to miss with `replicas`."""
     floor: float
@@ -55,7 +57,8 @@ def planned(
     demand = rate * work
     curve = learned(state.evidence, settings.accelerator)
     allowed = 1 - settings.attainment
-    conceded, chased = unavoidable(curve, allowed), state.misses.allowed(allowed, rate)
+    price = state.misses.price(allowed)
+    allowed += unavoidable(curve, allowed)
     more = backlog_load(backlog, work, demand, ready, horizon)
     unknown = max(0.0, 1 - state.forecast.slots / _KNOWN)
     more += unknown * state.dispersion.headroom(rate, work, horizon, _DEVIATIONS)
@@ -66,22 +69,21 @@ def planned(
         return forecast.outlook(forecast.expected(now, now + after), extra)
 
     outlook = outlook_at(horizon, more)
-    replicas = lasting = replicas_for(outlook, curve, conceded + chased, settings.maximum)
+    replicas = lasting = cheapest(outlook, curve, price, settings.maximum)
     if replicas < wanted:
         later = (outlook, outlook_at(horizon + hold / 2, 0.0), outlook_at(horizon + hold, 0.0))
-        lasting = max(
-            replicas_for(each, curve, conceded + _MARGIN * chased, settings.maximum) for each in later
-        )
+        lasting = max(cheapest(each, curve, price / _MARGIN, settings.maximum) for each in later)
     return Plan(
         rate=rate,
         backlog=backlog,
         demand=demand,
         expected=outlook.mean,
         horizon=horizon,
-        allowed=conceded + chased,
+        allowed=allowed,
+        price=price,
         missing=outlook.misses(max(1, replicas), curve),
         floor=curve.floor,
-        holds=curve.holds(conceded + chased, max(1, ready)),
+        holds=curve.holds(allowed, max(1, ready)),
         dispersion=state.dispersion.index,
         replicas=replicas,
         lasting=lasting,

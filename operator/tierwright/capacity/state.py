@@ -18,7 +18,7 @@ from tierwright.capacity.starts import Starts
 from tierwright.capacity.step_time import StepPoints
 from tierwright.capacity.work import Mix, StepTime
 
-VERSION: Final = 3
+VERSION: Final = 4
 MOST_BYTES: Final = 64 * 1024
 """Bound on the JSON of one tier; a ConfigMap holds 1 MiB."""
 _T = TypeVar("_T")
@@ -69,7 +69,9 @@ class TierState:
     mix: Mix = field(default_factory=Mix)
     points: StepPoints = field(default_factory=StepPoints)
     step_time: StepTime | None = None
-    """The fit to the points; None: nothing was fitted yet."""
+    """Mean of the fits to the points; None: nothing was fitted yet."""
+    fits: int = 0
+    """Fits that the mean is of, up to a day's."""
     evidence: MissEvidence = field(default_factory=MissEvidence)
     starts: Starts = field(default_factory=Starts)
     dispersion: Dispersion = field(default_factory=Dispersion)

@@ -34,6 +34,12 @@ class StepTime:
         theirs = (other.fixed, other.batch, other.context, other.prefill)
         return all(abs(a - b) <= 1e-3 * max(a, b) for a, b in zip(mine, theirs, strict=True))
 
+    def moved(self, to: "StepTime", share: float) -> "StepTime":
+        """Each coefficient moved by a share of the way to the other's."""
+        mine = (self.fixed, self.batch, self.context, self.prefill)
+        theirs = (to.fixed, to.batch, to.context, to.prefill)
+        return StepTime(*(a + share * (b - a) for a, b in zip(mine, theirs, strict=True)))
+
     def scaled(self, factor: float) -> "StepTime":
         """The same engine on hardware that is slower by the factor."""
         return StepTime(*(factor * each for each in (self.fixed, self.batch, self.context, self.prefill)))

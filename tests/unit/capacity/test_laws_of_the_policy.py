@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.capacity.tiers import SETTINGS, START, WORK, Tier, fleet, minutes, pod
+from tests.unit.capacity.tiers import SETTINGS, START, WORK, Tier, fleet, minutes, missed, pod
 from tierwright.capacity.policy import step
 from tierwright.capacity.samples import Judged, Observation, PodSample
 from tierwright.capacity.state import TierState
@@ -85,7 +85,7 @@ def test_a_step_up_is_met_at_once_and_by_the_whole_gap() -> None:
     tier.run(minutes(180, 10.0))
     calls = [decision.replicas or 0 for decision in tier.run(minutes(15, 60.0))]
     assert calls[11] > 60 * WORK
-    assert calls[11] >= calls[-1] - 1
+    assert calls[11] >= 0.8 * calls[-1]
     assert calls[:60] == sorted(calls[:60])
 
 
@@ -107,8 +107,12 @@ def test_misses_raise_the_replicas() -> None:
     good, bad = Tier(ready=3), Tier(ready=3)
     for _ in range(6 * 60):
         good.tick(15.0)
-        missing = {"first_token": Judged(15.0, 5.0)} if bad.ready < 8 else {}
-        bad.tick(15.0, change=lambda seen, m=missing: replace(seen, pods=fleet(15.0, seen.ready, **m)))  # type: ignore[misc]
+        share = missed(15.0 * WORK / bad.ready, middle=0.3)
+        early = Judged(150.0 / bad.ready, 150.0 / bad.ready * share)
+        bad.tick(
+            15.0,
+            change=lambda seen, e=early: replace(seen, pods=fleet(15.0, seen.ready, first_token=e)),  # type: ignore[misc]
+        )
     assert bad.wanted > good.wanted
 
 

@@ -22,7 +22,7 @@ def after(
 
 @pytest.mark.parametrize(
     "truth",
-    [Curve(0.0, 0.8, 14.0), Curve(0.0, 0.55, 6.0), Curve(0.005, 0.7, 3.0), Curve(0.0, 2.5, 4.0, 0.2, 2.0)],
+    [Curve(0.0, 1.0, 14.0), Curve(0.0, 0.55, 6.0), Curve(0.005, 0.7, 3.0), Curve(0.0, 2.5, 4.0, 0.2, 2.0)],
     ids=["steep", "middling", "with a floor", "in bursts"],
 )
 def test_the_load_that_holds_is_found(truth: Curve) -> None:
@@ -37,8 +37,8 @@ def test_one_replica_at_night_and_four_by_day_are_told_apart() -> None:
         replicas = 1.0 if slot % 2 else 4.0
         evidence = evidence.seen(0.2, replicas, 1500.0, 1500 * truth.misses(0.2, replicas), 300.0, 5.0)
     curve = learned(evidence, "nvidia")
-    assert curve.misses(0.2, 1) == pytest.approx(0.06, abs=0.01)
-    assert curve.misses(0.2, 4) == pytest.approx(0.004, abs=0.003)
+    assert curve.misses(0.2, 1) == pytest.approx(truth.misses(0.2, 1), abs=0.01)
+    assert curve.misses(0.2, 4) == pytest.approx(truth.misses(0.2, 4), abs=0.003)
     assert curve.floor < 0.004
 
 
@@ -46,6 +46,12 @@ def test_more_replicas_at_one_load_never_miss_more() -> None:
     curve = after(Curve(0.01, 0.6, 5.0, 0.3, 1.5), [0.1, 0.3, 0.5])
     shares = [curve.misses(0.3, replicas) for replicas in range(1, 20)]
     assert shares == sorted(shares, reverse=True)
+
+
+def test_more_replicas_are_saturated_later_and_more_steeply() -> None:
+    curve = Curve(0.0, 0.9, 8.0)
+    assert curve.misses(0.6, 1) > 0.4 > 0.3 > curve.misses(0.6, 2) > 2 * curve.misses(0.6, 6)
+    assert curve.misses(0.6, 16) == curve.misses(0.6, 160)
 
 
 def test_nothing_seen_is_cautious() -> None:
