@@ -51,10 +51,49 @@ def servegen_days(folder: Path, days: range, seed: int) -> list[Request]:
                 draw, start, float(row["rate_rps"]), row["iat_family"], float(row["iat_shape"] or 1)
             )
             requests.extend(
-                Request(at - begin, _drawn(draw, sizes["input"]), _drawn(draw, sizes["output"]))
+                Request(at - begin, drawn_tokens(draw, sizes["input"]), drawn_tokens(draw, sizes["output"]))
                 for at in arrivals
             )
     return sorted(requests, key=lambda request: request.at)
+
+
+def deepseek_day(folder: Path, share: float, seed: int) -> list[Request]:
+    """ServeGen's one day of deepseek-r1, whose answers are long, at a share of each client's rate.
+
+    Gaps keep their published family and shape, so that a thinned client is as bursty as the whole one.
+    """
+    tokens = _token_quantiles(folder, "deepseek-r1")
+    requests: list[Request] = []
+    with gzip.open(folder / "servegen_clients_deepseek-r1.csv.gz", "rt") as file:
+        for row in csv.DictReader(file):
+            start = float(row["window_start_s"])
+            draw = random.Random(f"deepseek/{seed}/{row['client']}/{start}")  # noqa: S311 - a simulation
+            sizes = _sizes(tokens[row["client"]], start)
+            rate, shape = share * float(row["rate_rps"]), float(row["iat_shape"] or 1)
+            requests.extend(
+                Request(at, drawn_tokens(draw, sizes["input"]), drawn_tokens(draw, sizes["output"]))
+                for at in _renewals(draw, start, rate, row["iat_family"], shape)
+            )
+    return sorted(requests, key=lambda request: request.at)
+
+
+def mooncake_hour(folder: Path) -> list[Request]:
+    """Mooncake's hour of chat; a prompt is what an endless shared cache does not hold of it."""
+    with gzip.open(folder / "mooncake_fast25_conversation.csv.gz", "rt") as file:
+        return [
+            Request(
+                float(row["arrival_ms"]) / 1000,
+                max(1, int(row["input_tokens"]) - int(row["prefix_hit_tokens_infinite_cache"])),
+                max(1, int(row["output_tokens"])),
+            )
+            for row in csv.DictReader(file)
+        ]
+
+
+def summary_quantiles(folder: Path, model: str) -> dict[str, list[float]]:
+    """Token quantiles of a ServeGen model over all its clients, for `input` and `output`."""
+    with gzip.open(folder / "servegen_token_summary.csv.gz", "rt") as file:
+        return {row["side"]: _values(row) for row in csv.DictReader(file) if row["model"] == model}
 
 
 def azure_days(folder: Path, days: range, mean_rate: float, dispersion: float, seed: int) -> list[Request]:
@@ -67,8 +106,7 @@ def azure_days(folder: Path, days: range, mean_rate: float, dispersion: float, s
     with gzip.open(folder / "azure2024_conv_rate_digitised.csv.gz", "rt") as file:
         points = [(float(row["offset_s"]), float(row["rpm_mid"])) for row in csv.DictReader(file)]
     mean = sum(rate for _, rate in points) / len(points)
-    with gzip.open(folder / "servegen_token_summary.csv.gz", "rt") as file:
-        sizes = {row["side"]: _values(row) for row in csv.DictReader(file) if row["model"] == "m-large"}
+    sizes = summary_quantiles(folder, "m-large")
     times = [at for at, _ in points]
     requests: list[Request] = []
     span = 30.0
@@ -80,7 +118,9 @@ def azure_days(folder: Path, days: range, mean_rate: float, dispersion: float, s
         count = draw.gammavariate(shape, rate * span / shape)
         for _ in range(_poisson(draw, count)):
             moment = at - days.start * DAY + draw.random() * span
-            requests.append(Request(moment, _drawn(draw, sizes["input"]), _drawn(draw, sizes["output"])))
+            requests.append(
+                Request(moment, drawn_tokens(draw, sizes["input"]), drawn_tokens(draw, sizes["output"]))
+            )
         at += span
     return sorted(requests, key=lambda request: request.at)
 
@@ -132,7 +172,7 @@ def _sizes(by_window: dict[tuple[str, float], list[float]], at: float) -> dict[s
     }
 
 
-def _drawn(draw: random.Random, values: list[float]) -> int:
+def drawn_tokens(draw: random.Random, values: list[float]) -> int:
     """A value between the published quantiles, linear in between."""
     share = draw.random() * 100
     place = min(len(QUANTILES) - 1, bisect_left(QUANTILES, share))

@@ -1,9 +1,10 @@
 """Tunes every policy with the same number of trials on the training days: `python -m bench.autoscale.tune --traces DIR`.
 
-A trial is one setting of a policy's knobs, replayed in the cheap model over the tuner's days of days.json. The first is what is shipped;
-then settings are drawn evenly over the knobs' ranges, and the second half of them near the best so far. Sought is the fewest
-accelerator-hours of all days together at which 99 % (and 95 %) of all requests meet both objectives. Trials are kept outside the
-repository and not run again while the policy's code is the same; all policies take turns, so that an interrupted run has tuned them alike.
+A trial is one setting of a policy's knobs, replayed in the cheap model on the screening day of days.json. The first is what is shipped;
+then settings are drawn evenly over the knobs' ranges, and the second half of them near the best so far. The best of the screening
+are replayed on the other training days as well (finals). Sought is the fewest accelerator-hours of all days together at which 99 % (and 95 %)
+of all requests meet both objectives. Runs are kept outside the repository and not repeated while the policy's code is the same; all
+policies take turns, so that an interrupted run has tuned them alike.
 """
 
 import argparse
@@ -11,7 +12,7 @@ import json
 import os
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,10 +31,14 @@ from tierwright.control.pod_samples import LatencyObjectives
 
 TRIALS = 24
 TARGETS = (0.99, 0.95)
+FINALISTS = (0.995, 0.99, 0.97, 0.95)
+"""The cheapest on the screening day for each of these goes to the finals, and so does what is shipped."""
 OURS = (Knob("allowed", 0.01, 0.0005, 0.1, log=True), Knob("hold", 600, 60, 3600, log=True))
 """The promise's share of misses and scaleDown.stabilization: what a tier's author may set."""
 LEARNERS = ("tierwright", "sageserve-style")
 """They learn from the day before; the others get its last hour."""
+SCREENING: str = DAYS["tuner"]["screening"]
+FINALS: list[str] = DAYS["tuner"]["finals"]
 _HOUR = 3600.0
 _NEAR = 0.12
 """Standard deviation of a step away from the best, as a share of a knob's range."""
@@ -118,7 +123,6 @@ class Days:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.names: list[str] = DAYS["tuner"]
         self._whole: dict[str, list[Request]] = {}
         self._short: dict[str, list[Request]] = {}
 
@@ -136,45 +140,60 @@ class Days:
         return self._short[name], replace(scenario.run, score_from=_HOUR)
 
 
-def tried(policy: str, values: Mapping[str, float], days: Days) -> dict[str, list[float]]:
-    """Requests, misses and accelerator-hours by day."""
-    found: dict[str, list[float]] = {}
-    for name in days.names:
-        requests, run = days.run(name, policy)
-        if policy == "static":
-            run = replace(run, initial=int(values["replicas"]))
-        outcome = replay(requests, make(policy, run, values), run)
-        found[name] = [outcome.requests, outcome.misses, round(outcome.hours, 3)]
-    return found
+def tried(policy: str, values: Mapping[str, float], day: str, days: Days) -> tuple[int, int, float]:
+    """Requests, misses and accelerator-hours of one day."""
+    requests, run = days.run(day, policy)
+    if policy == "static":
+        run = replace(run, initial=int(values["replicas"]))
+    outcome = replay(requests, make(policy, run, values), run)
+    return outcome.requests, outcome.misses, round(outcome.hours, 3)
 
 
 def trials_of(
     rows: Sequence[Mapping[str, Any]], policy: str, version: str, days: Sequence[str]
 ) -> list[Trial]:
-    """The trials of this version of the policy's code over these days, in order."""
-    found: dict[int, Trial] = {}
+    """The trials of this version of the policy's code that have been run on all of these days, in order."""
+    runs: dict[int, dict[str, Mapping[str, Any]]] = {}
     for row in rows:
-        if row["policy"] == policy and row["code"] == version and list(row["days"]) == list(days):
-            totals = [sum(day[place] for day in row["days"].values()) for place in range(3)]
-            found[row["trial"]] = Trial(
-                row["trial"], row["values"], totals[2], int(totals[0]), int(totals[1])
-            )
-    return [found[index] for index in sorted(found)]
+        if (row["policy"], row["code"]) == (policy, version):
+            runs.setdefault(row["trial"], {})[row["day"]] = row
+    return [
+        Trial(
+            index,
+            by_day[days[0]]["values"],
+            *(sum(by_day[day][name] for day in days) for name in ("hours", "requests", "misses")),
+        )
+        for index, by_day in sorted(runs.items())
+        if set(days) <= set(by_day)
+    ]
 
 
-def collected(rows: Sequence[Mapping[str, Any]], names: Sequence[str], days: Sequence[str]) -> dict[str, Any]:
-    """What goes into tuned.json."""
+def finalists(trials: Sequence[Trial]) -> list[Trial]:
+    """What is shipped, and the best of the screening."""
+    chosen = {best(trials, target).index for target in FINALISTS} | {0}
+    return [trial for trial in trials if trial.index in chosen]
+
+
+def collected(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Any]:
+    """What goes into tuned.json; a policy that has not been in the finals yet is told by the screening day alone."""
     found: dict[str, Any] = {}
     for name in names:
         version = code(name)
-        trials = trials_of(rows, name, version, days)
-        if not trials:
+        screened = trials_of(rows, name, version, [SCREENING])
+        final = trials_of(rows, name, version, [SCREENING, *FINALS])
+        if not screened:
             continue
-        found[name] = {"code": version, "trials": len(trials), "shipped": _told(trials[0], 0.99)}
-        found[name].update({f"{target:g}": _told(best(trials, target), target) for target in TARGETS})
+        settled = {trial.index for trial in finalists(screened)} <= {trial.index for trial in final}
+        shown = final if settled else screened
+        found[name] = {
+            "code": version,
+            "trials": len(screened),
+            "days": [SCREENING, *FINALS] if settled else [SCREENING],
+            "shipped": _told(shown[0], 0.99),
+        }
+        found[name].update({f"{target:g}": _told(best(shown, target), target) for target in TARGETS})
     return {
-        "about": "The cheapest trial of each policy that kept the share of requests, over the training days together.",
-        "days": list(days),
+        "about": "The cheapest trial of each policy that kept the share of requests, over its training days together.",
         "policies": found,
     }
 
@@ -203,42 +222,77 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
+class Tuning:
+    """The rows so far, and how one is added."""
+
+    def __init__(self, path: Path, folder: Path, names: Sequence[str]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.rows = read(path)
+        self.names = names
+        self._path, self._days = path, Days(folder)
+        self._versions = {name: code(name) for name in names}
+
+    def of(self, name: str, days: Sequence[str]) -> list[Trial]:
+        """The policy's trials on these days."""
+        return trials_of(self.rows, name, self._versions[name], days)
+
+    def add(self, name: str, index: int, values: Mapping[str, float], day: str) -> None:
+        """Run a setting on a day and keep its row."""
+        started = time.process_time()
+        requests, misses, hours = tried(name, values, day, self._days)
+        row = {
+            "policy": name,
+            "trial": index,
+            "code": self._versions[name],
+            "values": dict(values),
+            "day": day,
+            "requests": requests,
+            "misses": misses,
+            "hours": hours,
+            "seconds": round(time.process_time() - started, 1),
+        }
+        self.rows.append(row)
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+        print(json.dumps(row), flush=True)
+
+    def missing(self, trials: int) -> Iterator[tuple[str, int, Mapping[str, float], str]]:
+        """What is to be run next, while rows are added: the screening in turns, then the finals in turns."""
+        for index in range(trials):
+            for name in self.names:
+                before = self.of(name, [SCREENING])
+                if all(trial.index != index for trial in before):
+                    yield name, index, proposed(name, index, before, trials), SCREENING
+        yield from self.finals()
+
+    def finals(self) -> Iterator[tuple[str, int, Mapping[str, float], str]]:
+        """The finalists' runs that are missing, each policy's first finalist first."""
+        for place in range(len(FINALISTS) + 1):
+            for name in self.names:
+                chosen = finalists(self.of(name, [SCREENING]))[place : place + 1]
+                for trial in chosen:
+                    for day in FINALS:
+                        if all(trial.index != other.index for other in self.of(name, [SCREENING, day])):
+                            yield name, trial.index, trial.values, day
+
+
 def main() -> None:
-    """Run the trials that are missing until the time is over, then write tuned.json."""
+    """Run what is missing until the time is over, then write tuned.json."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--traces", type=Path, required=True, help="folder with the public traces")
     parser.add_argument("--trials", type=int, default=TRIALS)
     parser.add_argument("--policy", action="append", help="default: all that can be made here")
     parser.add_argument("--skip", action="append", default=[], help="a policy to leave for later")
-    parser.add_argument("--minutes", type=float, default=1e9, help="begin no trial after so long")
+    parser.add_argument("--minutes", type=float, default=1e9, help="begin nothing after so long")
     asked = parser.parse_args()
-    path, days, begun = kept_at(), Days(asked.traces), time.monotonic()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    rows = read(path)
+    begun = time.monotonic()
     names = [name for name in policies(asked.policy) if name not in asked.skip]
-    versions = {name: code(name) for name in names}
-    for index in range(asked.trials):
-        for name in names:
-            before = trials_of(rows, name, versions[name], days.names)
-            if any(trial.index == index for trial in before):
-                continue
-            if time.monotonic() - begun > 60 * asked.minutes:
-                break
-            values = proposed(name, index, before, asked.trials)
-            started = time.process_time()
-            row = {
-                "policy": name,
-                "trial": index,
-                "code": versions[name],
-                "values": values,
-                "days": tried(name, values, days),
-                "seconds": round(time.process_time() - started, 1),
-            }
-            rows.append(row)
-            with path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
-            print(json.dumps(row), flush=True)
-    document = json.dumps(collected(rows, policies(), days.names), indent=1)
+    tuning = Tuning(kept_at(), asked.traces, names)
+    for name, index, values, day in tuning.missing(asked.trials):
+        if time.monotonic() - begun > 60 * asked.minutes:
+            break
+        tuning.add(name, index, values, day)
+    document = json.dumps(collected(tuning.rows, policies()), indent=1)
     FILE.write_text(document + "\n", "utf-8")
 
 
