@@ -201,7 +201,7 @@ def _fresh(decided: Decided, last: ScalingView | None) -> ScalingView:
             return replace(last, warnings=decided.measured.warnings)
         words = Words(Reason.START_VALUE, "the first figures of its pods are being taken", False)
     else:
-        words = words_of(decision, _trouble(decided.measured.silent))
+        words = words_of(decision, _trouble(decided.measured.silent), decided.settings.attainment)
     if decided.memory.unread:
         told = f"what was learned earlier cannot be read, so no replica goes: {decided.memory.unread}; {words.message}"
         words = replace(words, reason=Reason.LEARNED_STATE_UNREADABLE, message=told)

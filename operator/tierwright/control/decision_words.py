@@ -38,14 +38,16 @@ class Words:
     follows_load: bool
 
 
-def words_of(decision: Decision, trouble: str = "") -> Words:
-    """Reason, sentence and figures; `trouble` says which pods do not tell.
+def words_of(decision: Decision, trouble: str = "", promised: float | None = None) -> Words:
+    """Reason, sentence and figures; `trouble` says which pods do not tell, `promised` is the share that must meet the objectives.
 
-    The figures stand at the end as `name=value`, so that a script can take them out of the condition.
+    A promise that no number of replicas keeps is told, since more of them are not asked for. The figures stand at the end as `name=value`, so that a script can take them out of the condition.
     """
     told = [_sentence(decision)]
     if trouble and decision.reason in (Why.NO_METRICS, Why.PARTIAL_METRICS):
         told.append(trouble)
+    if words := _out_of_reach(decision, promised):
+        told.append(words)
     figures = " ".join(f"{name}={value}" for name, value in _figures(decision).items())
     return Words(
         REASONS[decision.reason], f"{'; '.join(told)} ({figures})", decision.reason is not Why.NO_METRICS
@@ -70,10 +72,20 @@ def _sentence(decision: Decision) -> str:
     if plan is None:
         return f"{number}: nothing was measured"
     line = (
-        f"{number}: work for {two_digits(plan.demand)} arrives, for {two_digits(plan.expected)} is foretold in "
-        f"{two_digits(plan.horizon)} s"
+        f"{number}: the load of {two_digits(plan.demand)} replicas at their limit arrives, of {two_digits(plan.expected)} "
+        f"is expected in {two_digits(plan.horizon)} s, and objectives hold up to {two_digits(plan.holds)} of the limit"
     )
     return f"{line}; no room for {decision.unplaced} more" if decision.unplaced else line
+
+
+def _out_of_reach(decision: Decision, promised: float | None) -> str:
+    plan = decision.inputs.plan
+    if plan is None or promised is None or plan.floor <= 1 - promised:
+        return ""
+    return (
+        f"about {two_digits(100 * plan.floor)}% of requests miss the objectives with any number of replicas, and "
+        f"{two_digits(100 * (1 - promised))}% may: loosen scaling.objectives or scaling.attainment, or take a faster engine"
+    )
 
 
 def _figures(decision: Decision) -> dict[str, str]:

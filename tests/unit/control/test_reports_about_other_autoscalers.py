@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.unit.control.fleet import Fleet, Object
+from tests.unit.control.fleet import TICK, Fleet, Object
 from tests.unit.control.pods import condition
 from tests.unit.control.test_autoscaler_follows_the_load import BUSY, QUIET
 from tierwright.api.conditions import Reason
@@ -50,6 +50,53 @@ class Mute(Fleet):
         if not self.empty:
             return found
         return {uid: Scraped(self.now, parse("# HELP other_things\n")) for uid in found}
+
+
+@dataclass
+class Saturated(Fleet):
+    """A fleet whose engines complete no more than so many requests per second each: the rest waits in them."""
+
+    served: float = 6.0
+
+    def __post_init__(self) -> None:
+        """Nothing waits yet."""
+        self.waiting: dict[str, float] = {}
+        self.rate = 0.0
+        super().__post_init__()
+
+    async def tick(self, rate: float) -> None:
+        """More wait where more come than can be served."""
+        self.rate = rate
+        await super().tick(rate)
+
+    async def read(self, targets: Iterable[Target]) -> Mapping[str, Scraped]:
+        wanted = list(targets)
+        by_uid = {each.uid: each for each in self.engines}
+        pages = {}
+        for each in wanted:
+            engine, share = by_uid[each.uid], self.rate / len(wanted)
+            if share > self.served:
+                # What came beyond its limit has not ended: it is taken out of what the model has counted as served.
+                engine.finished -= (share - self.served) * TICK
+                self.waiting[each.uid] = self.waiting.get(each.uid, 0.0) + (share - self.served) * TICK
+            text = engine.text()
+            waits = f'vllm:num_requests_waiting{{model_name="m"}} {self.waiting.get(each.uid, 0.0):.0f}\n'
+            lines = [line for line in text.splitlines() if not line.startswith("vllm:num_requests_waiting{")]
+            pages[each.uid] = Scraped(self.now, parse("\n".join(lines) + "\n" + waits))
+        return pages
+
+
+@dataclass
+class SlowWhenYoung(Fleet):
+    """A fleet whose pods miss every objective for two minutes after they are ready: they still compile."""
+
+    YOUNG = 110.0
+
+    async def read(self, targets: Iterable[Target]) -> Mapping[str, Scraped]:
+        for each in self.engines:
+            if each.ready_at <= self.now < each.ready_at + self.YOUNG:
+                each.missed = each.finished
+        return await super().read(targets)
 
 
 def grown(fleet: Fleet) -> int:
@@ -135,3 +182,44 @@ def test_an_outage_of_the_metrics_never_goes_below_the_minimum() -> None:
     fleet.restart()
     fleet.run(HOLD * 3, 0.0)
     assert min(fleet.history[-180:]) == 3
+
+
+def test_an_engine_that_completes_no_more_than_it_can_hides_no_demand() -> None:
+    """dynamo PR#8861: demand is taken from completions, so that a saturated fleet stays at one replica."""
+    fleet = Saturated()
+    fleet.run(600, QUIET)
+    assert fleet.replicas == 1
+    fleet.run(120, 30.0)
+    assert fleet.replicas >= 3, "one engine completes six a second, and thirty come"
+
+
+def test_what_young_replicas_measure_poisons_nothing() -> None:
+    """dynamo#12430: the first requests of a new replica are slow, so capacity looks small, and ever more are asked for."""
+    fleet, usual = (
+        SlowWhenYoung(scaling={**Fleet().scaling, "maxReplicas": 20}),
+        Fleet(scaling={**Fleet().scaling, "maxReplicas": 20}),
+    )
+    for each in (fleet, usual):
+        each.run(900, QUIET)
+        each.run(900, 25.0)
+    assert fleet.replicas <= usual.replicas + 1
+
+
+@dataclass
+class AlwaysLate(Fleet):
+    """A fleet of which one request in five misses, however few there are."""
+
+    async def read(self, targets: Iterable[Target]) -> Mapping[str, Scraped]:
+        for each in self.engines:
+            each.missed = 0.2 * each.finished
+        return await super().read(targets)
+
+
+def test_a_promise_below_the_floor_of_the_device_is_told_and_not_chased() -> None:
+    fleet = AlwaysLate()
+    fleet.run(3 * 3600, QUIET)
+    view = fleet.view
+    assert view is not None
+    assert "of requests miss the objectives with any number of replicas, and 5% may" in view.message
+    assert view.latency.kept is False
+    assert fleet.replicas <= 3, "most replicas are eight, and none of them would help"

@@ -101,7 +101,10 @@ def test_a_recommendation_leaves_the_replicas_to_the_spec() -> None:
     ("wanted", "asked"), [(0, 1), (1, 1), (4, 4), (9, 6)], ids=["below", "least", "within", "above"]
 )
 def test_what_the_autoscaler_asks_for_is_held_to_the_bounds_of_today(wanted: int, asked: int) -> None:
-    assert decide(tier(scaling=AUTO), Held(live=2), None, replace(VIEW, wanted=wanted)).wanted == asked
+    assert (
+        decide(tier(scaling=AUTO), Held(live=2), None, replace(VIEW, wanted=wanted, instead_of=2)).wanted
+        == asked
+    )
 
 
 def test_a_view_from_before_a_suspension_does_not_set_the_start_value() -> None:
@@ -168,7 +171,8 @@ PLAN = Plan(
     [
         (
             Decision(3, Why.DEMAND_GREW, Inputs(1, 1, 0, 2, PLAN)),
-            "3 replicas asked for instead of 2: work for 1.2 arrives, for 2 is foretold in 200 s (ready=1 starting=1 "
+            "3 replicas asked for instead of 2: the load of 1.2 replicas at their limit arrives, of 2 is expected in 200 s, "
+            "and objectives hold up to 0.53 of the limit (ready=1 starting=1 "
             "failing=0 wanted=2 unplaced=0 rate=1200 backlog=0 demand=1.2 expected=2 horizon=200 missing=0.012 "
             "allowed=0.05 price=20 floor=0 holds=0.53)",
         ),
@@ -184,7 +188,8 @@ PLAN = Plan(
         ),
         (
             Decision(2, Why.POOL_FULL, Inputs(2, 0, 0, 2, PLAN), unplaced=1),
-            "2 replicas kept: work for 1.2 arrives, for 2 is foretold in 200 s; no room for 1 more (ready=2 starting=0 "
+            "2 replicas kept: the load of 1.2 replicas at their limit arrives, of 2 is expected in 200 s, and objectives hold "
+            "up to 0.53 of the limit; no room for 1 more (ready=2 starting=0 "
             "failing=0 wanted=2 unplaced=1 rate=1200 backlog=0 demand=1.2 expected=2 horizon=200 missing=0.012 "
             "allowed=0.05 price=20 floor=0 holds=0.53)",
         ),
@@ -193,3 +198,14 @@ PLAN = Plan(
 )  # fmt: skip
 def test_a_decision_is_one_sentence_and_its_figures(decision: Decision, message: str) -> None:
     assert words_of(decision, "pod a: gone").message == message
+
+
+def test_a_promise_that_no_number_of_replicas_keeps_is_told() -> None:
+    decision = Decision(3, Why.STEADY, Inputs(3, 0, 0, 3, replace(PLAN, floor=0.123)))
+    told = words_of(decision, promised=0.95).message
+    assert (
+        "; about 12% of requests miss the objectives with any number of replicas, and 5% may: loosen scaling.objectives"
+        in told
+    )
+    for words in (words_of(decision, promised=0.8), words_of(decision)):
+        assert "any number" not in words.message
