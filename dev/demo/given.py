@@ -79,9 +79,23 @@ def _with_install(
     finally:
         if keep:
             console.say(f"left running: namespaces {namespace} and {system}, CRD {CRD}")
+            console.say(f"kubectl -n {namespace} get itier -o wide")
+            console.say(f"kubectl -n {system} logs deployment/tierwright-operator -f")
+            console.say("When you are done:")
+            console.say(f"kubectl delete namespace {namespace} && helm uninstall tierwright -n {system} &&")
+            console.say(f"kubectl delete crd {CRD} && kubectl delete namespace {system}")
         else:
             with console.step("Take away what the demo brought"):
-                cluster.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--timeout=120s")
-                uninstall(cluster, system)
-                cluster.kubectl("delete", "crd", CRD, "--ignore-not-found", "--timeout=60s")
-                cluster.kubectl("delete", "namespace", system, "--ignore-not-found", "--timeout=120s")
+                take_away(cluster, namespace, system)
+
+
+def take_away(cluster: Tools, namespace: str, system: str) -> None:
+    """Remove both namespaces, the release and the CRD, as far as they are there.
+
+    Raises:
+        CommandError: something did not go.
+    """
+    cluster.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--timeout=120s")
+    uninstall(cluster, system)
+    cluster.kubectl("delete", "crd", CRD, "--ignore-not-found", "--timeout=60s")
+    cluster.kubectl("delete", "namespace", system, "--ignore-not-found", "--timeout=120s")
