@@ -6,13 +6,21 @@ from typing import Any
 
 import orjson
 
-from tierwright_worker.server.errors import bad_request
+from tierwright_worker.server.errors import ApiError, bad_request
+from tierwright_worker.server.json_size import MOST_VALUES, has_too_many_values
 
 LARGEST_COUNT = 2**31 - 1
 
 
 def parse_object(body: bytes) -> dict[str, Any]:
-    """The JSON object of a body; ApiError 400 for anything else, NaN, lone surrogates and invalid UTF-8 included."""
+    """The JSON object of a body; ApiError 400 for anything else, NaN, lone surrogates and invalid UTF-8 included; 413 for
+    more values than are read.
+    """
+    if has_too_many_values(body):
+        raise ApiError(
+            413,
+            f"the request body holds more than {MOST_VALUES:,} values (an object counts as four); send fewer, or longer texts",
+        )
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as error:
