@@ -1,16 +1,17 @@
 """Reads a trace, row by row: which columns hold what, and each request or what is wrong with its line. Memory stays bounded.
 
 Known are the public traces' own names: Azure (TIMESTAMP, ContextTokens, GeneratedTokens), BurstGPT (Timestamp, Request
-tokens, Response tokens), Mooncake and ServeGen as arrival, input_tokens and output_tokens with a unit at the end.
+tokens, Response tokens), Mooncake and Bailian (timestamp, input_length, output_length), and arrival, input_tokens and
+output_tokens with a unit at the end.
 """
 
-import csv
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import inf, isfinite
 from typing import Final, Literal, NamedTuple
+
+from tierwright.planning.trace_records import Problem, records
 
 Unit = Literal["s", "ms", "us", "ns"]
 
@@ -32,9 +33,6 @@ _OUTPUT: Final = (
     "output_length",
     "num_decode_tokens",
 )
-_UNREADABLE: Final = re.compile("[\x00\udc80-\udcff]")
-"""Bytes that are no UTF-8, as they are kept so that the line that holds them can be named, and what no text holds."""
-_OTHER_MARKS: Final = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _MOST_TOKENS: Final = 10_000_000
 """Far more than any model takes: a larger number is a wrong column."""
 MOST_DISORDER: Final = 65_536
@@ -70,14 +68,6 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """What is wrong with one line, and what to do."""
-
-    line: int
-    words: str
-
-
-@dataclass(frozen=True, slots=True)
 class _Places:
     arrival: int
     input: int
@@ -91,34 +81,22 @@ class _Places:
 
 
 def rows(lines: Iterable[str], columns: Columns) -> Iterator[Row | Problem]:
-    """The requests of a CSV with a header, in the file's order, and a problem for each line that holds none."""
-    reader = csv.reader(lines)
-    try:
-        header = next(reader, None)
-    except csv.Error as error:
-        yield Problem(1, f"cannot be read as CSV: {error}")
-        return
-    if header is None:
-        yield Problem(1, "the file is empty; a header and one request per line are expected")
-        return
-    places = _places(header, columns)
-    if isinstance(places, list):
-        yield from (Problem(1, words) for words in places)
-        return
-    while True:
-        try:
-            fields = next(reader, None)
-        except csv.Error as error:
-            yield Problem(reader.line_num, f"cannot be read as CSV: {error}")
-            continue
-        if fields is None:
-            return
-        if not fields:
-            continue
-        row = _row(reader.line_num, fields, places)
-        if places.dated is None and isinstance(row, Row):
-            places = replace(places, dated=not _is_number(fields[places.arrival]))
-        yield row
+    """The requests of a trace in the file's order, and a problem for each line that holds none."""
+    places: _Places | None = None
+    for record in records(lines):
+        if isinstance(record, Problem):
+            yield record
+        elif places is None:
+            found = _places(record.fields, columns)
+            if isinstance(found, list):
+                yield from (Problem(record.line, words) for words in found)
+                return
+            places = found
+        else:
+            row = _row(record.line, record.fields, places)
+            if places.dated is None and isinstance(row, Row):
+                places = replace(places, dated=not _is_number(record.fields[places.arrival]))
+            yield row
 
 
 def in_order(rows: Iterable[Row | Problem]) -> Iterator[Row | Problem]:
@@ -151,14 +129,7 @@ def _arrival(row: Row) -> float:
 
 def _places(header: Sequence[str], columns: Columns) -> _Places | list[str]:
     """Where the columns stand, or what is wrong with the header."""
-    if any(_UNREADABLE.search(name) for name in header):
-        return ["is no UTF-8 text; a CSV is expected, plain or gzipped"]
     names = [name.strip().lstrip("\ufeff") for name in header]
-    if len(names) == 1 and (marks := [each for each in _OTHER_MARKS if each in names[0]]):
-        return [
-            f"the header's columns are separated by {_OTHER_MARKS[marks[0]]}; write commas, as in "
-            "arrival_s,input_tokens,output_tokens"
-        ]
     wrong: list[str] = []
 
     def place(what: str, flag: str, given: str | None, known: Sequence[str]) -> int:

@@ -3,7 +3,8 @@
 import pytest
 
 from tierwright.planning import trace_rows
-from tierwright.planning.trace_rows import Columns, Problem, Row, in_order, rows
+from tierwright.planning.trace_records import Problem
+from tierwright.planning.trace_rows import Columns, Row, in_order, rows
 
 
 def read(text: str, columns: Columns = Columns()) -> list[Row | Problem]:  # noqa: B008 - frozen
@@ -35,6 +36,59 @@ def test_public_traces_are_known(header: str, line: str, expected: tuple[float, 
     assert isinstance(row, Row)
     assert row[1:4] == pytest.approx(expected)
     assert row.line == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            '{"timestamp": 27482, "input_length": 6955, "output_length": 52, "hash_ids": [46, 47]}',
+            (27.482, 6955, 52),
+        ),
+        (
+            '\ufeff{"chat_id": 159, "timestamp": 61114.5, "input_length": 521, "output_length": 132, "type": "text"}',
+            (61.1145, 521, 132),
+        ),
+        ('{"input_tokens": "10", "output_tokens": 20.0, "arrival": "1500"}', (1.5, 10, 20)),
+    ],
+)
+def test_json_lines_are_known_by_their_first_character(text: str, expected: tuple[float, int, int]) -> None:
+    found = read(f"\n{text}\n\n{text}\n", Columns(unit="ms"))
+    assert [each.line for each in found] == [2, 4]
+    for row in found:
+        assert isinstance(row, Row)
+        assert row[1:4] == pytest.approx(expected)
+
+
+def test_a_bad_line_of_json_is_told_and_the_others_are_read() -> None:
+    first = '{"timestamp": 1, "input_length": 2, "output_length": 3}'
+    bad = [
+        '{"timestamp": 1,',
+        "[1, 2]",
+        '{"timestamp": null, "input_length": NaN, "output_length": []}',
+        "[" * 200_000,
+    ]
+    found = read("\n".join([first, *bad, first]) + "\n")
+    assert [type(each).__name__ for each in found] == ["Row", *["Problem"] * 4, "Row"]
+    words = [each.words for each in found if isinstance(each, Problem)]
+    assert words[0].startswith("cannot be read as JSON: ")
+    assert words[1] == "is no JSON object; one request per line is expected"
+    assert words[2].count("timestamp is missing; a time") == 1
+    assert words[2].endswith(
+        "input_length is 'nan'; a number of tokens is expected; output_length is missing; a number of tokens is expected"
+    )
+    assert words[3] == "cannot be read as JSON: nested too deeply"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("{", "cannot be read as JSON"), ('{"a": 1}', "has no column for the arrival; it has a")],
+)
+def test_json_that_begins_with_no_request_ends_there(text: str, words: str) -> None:
+    found = read(f"{text}\n{text}\n")
+    assert all(isinstance(each, Problem) and each.line == 1 for each in found)
+    assert isinstance(found[0], Problem)
+    assert words in found[0].words
 
 
 @pytest.mark.parametrize(
@@ -151,6 +205,7 @@ def test_an_empty_file_is_told_apart_from_one_without_requests() -> None:
     (problem,) = read("")
     assert isinstance(problem, Problem)
     assert "empty" in problem.words
+    assert read("\n \n") == [problem]
     assert read("arrival,input_tokens,output_tokens\n") == []
 
 
@@ -161,6 +216,11 @@ def test_what_is_no_csv_is_a_problem_and_no_end() -> None:
     (header,) = read(f"{long}\n1,2,3\n")
     assert isinstance(header, Problem)
     assert header.words.startswith("cannot be read as CSV")
+
+
+def test_lines_before_the_header_may_be_empty() -> None:
+    found = read("\n\narrival,input_tokens,output_tokens\n1,2,3\nx,2,3\n")
+    assert [each.line for each in found] == [4, 5]
 
 
 def row(line: int, at: float) -> Row:

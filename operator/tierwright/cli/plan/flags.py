@@ -22,7 +22,7 @@ def add_command(commands: "argparse._SubParsersAction[Any]") -> None:
         "--trace",
         required=True,
         metavar="FILE",
-        help="CSV with a header and one request per line, also gzipped; - for stdin",
+        help="CSV with a header and one request per line, or JSON Lines, also gzipped; - for stdin",
     )
     add(
         "-f",

@@ -22,7 +22,8 @@ from tierwright.cli.documents import STDIN
 from tierwright.planning.case import Case
 from tierwright.planning.demand import Demand
 from tierwright.planning.engine import Request
-from tierwright.planning.trace_rows import Columns, Problem, Row, in_order, rows
+from tierwright.planning.trace_records import Problem
+from tierwright.planning.trace_rows import Columns, Row, in_order, rows
 
 _BLOCK: Final = 65_536
 """Records that are written and read at once."""
@@ -30,6 +31,9 @@ _GZIP: Final = b"\x1f\x8b"
 _MOST_PROBLEMS: Final = 20
 _LONGEST: Final = 400 * 86_400.0
 _MOST_SPEEDS: Final = 10
+_LONGEST_LINE: Final = 1_000_000
+_SPARSE: Final = 60.0
+"""Seconds from one request to the next beyond which the unit of the times is doubted."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,10 @@ def read_trace(
                 stack.enter_context(closing(_Writer(*each))) for each in zip(files, cases, strict=False)
             ]
             _read(file, shown, columns, _route(cases, columns, shares), cases, writers, trace, tell)
+    except _LineTooLongError as error:
+        trace.errors.append(
+            f"{shown}, line {error.line}: is longer than {_LONGEST_LINE:,} characters; one request per line is expected"
+        )
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         trace.errors.append(f"{shown}: the gzip file is damaged: {error}")
     except OSError as error:
@@ -117,6 +125,24 @@ def _opened(name: str) -> Iterator[io.TextIOWrapper]:
         yield stack.enter_context(
             io.TextIOWrapper(plain, encoding="utf-8-sig", errors="surrogateescape", newline="")
         )
+
+
+class _LineTooLongError(Exception):
+    """A line that would not fit into memory, or not for long."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__(line)
+        self.line = line
+
+
+def _lines(file: io.TextIOWrapper) -> Iterator[str]:
+    """The file's lines, the last character of each its end. Raises _LineTooLongError."""
+    number = 0
+    while line := file.readline(_LONGEST_LINE):
+        number += 1
+        if len(line) == _LONGEST_LINE and not line.endswith("\n"):
+            raise _LineTooLongError(number)
+        yield line
 
 
 Route = Callable[[Row], int | str]
@@ -178,7 +204,7 @@ def _read(
     unknown: Counter[str] = Counter()
     problems = count = 0
     begin: float | None = None
-    for row in in_order(rows(file, columns)):
+    for row in in_order(rows(_lines(file), columns)):
         if isinstance(row, Problem):
             problems += 1
             if problems <= _MOST_PROBLEMS:
@@ -203,6 +229,11 @@ def _read(
         trace.errors.append(f"{shown}: {problems - _MOST_PROBLEMS:,} more lines are wrong")
     elif not problems:
         trace.errors += _unusable(shown, count, trace, unknown, cases)
+        if columns.unit is None and trace.seconds > _SPARSE * max(count, 10):
+            trace.warnings.append(
+                f"{shown}: {count:,} requests in {trace.seconds / 86_400:,.1f} days are fewer than one a minute; if its times "
+                "are not seconds, say their unit by --time-unit"
+            )
         trace.warnings += [
             f"{shown}: {number:,} requests ask for {speed or 'no speed'!r}, which no tier has, and were left out"
             for speed, number in unknown.items()

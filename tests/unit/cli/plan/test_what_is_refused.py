@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.plan_command import OBJECTIVES, errors, planned, tier
+from tests.support.plan_command import OBJECTIVES, errors, plan, planned, tier
+from tierwright.cli import main
 from tierwright.planning.trace_rows import MOST_DISORDER
 
 
@@ -127,6 +128,23 @@ def test_bytes_that_are_no_text_do_not_matter_in_a_column_that_is_not_read(
     trace.write_bytes(b"arrival_s,input_tokens,output_tokens,note\n0,100,10,\xfcber\n60,100,10,x\n")
     found = planned(capsys, "--trace", trace, "-f", file, "--static", "1", "--as-written")
     assert found["trace"]["requests"] == 2
+
+
+def test_times_that_may_not_be_seconds_are_doubted(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, file: Path
+) -> None:
+    trace = tmp_path / "mooncake.jsonl"
+    lines = (
+        f'{{"timestamp": {3000 * place}, "input_length": 100, "output_length": 10}}\n' for place in range(20)
+    )
+    trace.write_text("".join(lines), encoding="utf-8")
+    words = plan("--trace", trace, "-f", file, "--static", "1", "--as-written")
+    assert main([*words, "--time-unit", "ms"]) == 0
+    said = capsys.readouterr()
+    assert "20 requests in 0.95 minutes" in said.out
+    assert said.err == ""
+    assert main(words) == 0
+    assert "20 requests in 0.7 days are fewer than one a minute" in capsys.readouterr().err
 
 
 def test_a_warm_up_that_leaves_nothing_to_count_is_refused(
