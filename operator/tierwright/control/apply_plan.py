@@ -8,8 +8,6 @@ is a write at every resync. The annotation stands on the child alone, never on i
 roll a pod.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,6 +15,7 @@ from typing import Any, Final
 
 from tierwright.api.tier import GROUP, KIND
 from tierwright.control.containment import differences
+from tierwright.desired.canonical import digest
 from tierwright.desired.labels import TIER_LABEL
 from tierwright.kube.resources import Object
 
@@ -75,8 +74,7 @@ def stamped(manifest: Mapping[str, Any]) -> Object:
 
 def manifest_hash(manifest: Mapping[str, Any]) -> str:
     """Sixteen hex digits that change with any field of the manifest, and not with the order of its keys."""
-    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return digest(manifest)
 
 
 def plan_child(desired: Mapping[str, Any], live: Mapping[str, Any] | None, owner: Owner) -> Plan:

@@ -1,11 +1,11 @@
 """Decides the Job that fills the compile volume: one pod as the tier's pods are, which compiles, serves nothing and ends."""
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 from tierwright.api.tier import GROUP, InferenceTier
 from tierwright.desired.budgets import Budgets
+from tierwright.desired.canonical import canonical_json
 from tierwright.desired.containers import ENGINE_CONTAINER
 from tierwright.desired.labels import TIER_LABEL
 from tierwright.desired.metadata import child_metadata
@@ -44,7 +44,7 @@ def compile_key(template: Mapping[str, Any], plan: EnginePlan) -> str:
         "nodes": [pod.get("nodeSelector"), pod.get("affinity")],
         "volumes": [volume.get("persistentVolumeClaim") for volume in pod["volumes"]],
     }
-    return short_hash(_canonical(depends_on))
+    return short_hash(canonical_json(depends_on))
 
 
 def compile_job(
@@ -71,7 +71,7 @@ def compile_job(
         },
         "template": {"metadata": _metadata(template["metadata"]), "spec": _pod(template["spec"], plan)},
     }
-    name = child_name(tier.metadata.name, f"compile-{short_hash(_canonical(spec))}")
+    name = child_name(tier.metadata.name, f"compile-{short_hash(canonical_json(spec))}")
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -103,7 +103,3 @@ def _pod(pod: Mapping[str, Any], plan: EnginePlan) -> dict[str, Any]:
 def _engine(pod: Mapping[str, Any]) -> dict[str, Any]:
     (engine,) = [container for container in pod["containers"] if container["name"] == ENGINE_CONTAINER]
     return dict(engine)
-
-
-def _canonical(value: object) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))

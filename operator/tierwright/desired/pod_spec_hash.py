@@ -1,11 +1,10 @@
 """Decides which fields of the spec pods are made from, and gives their hash, by which an engine image stays in use."""
 
-import hashlib
-import json
 from typing import Any
 
 from tierwright.api.base import ApiModel
 from tierwright.api.tier import TierSpec
+from tierwright.desired.canonical import digest
 from tierwright.desired.pvc import Cache
 
 
@@ -32,8 +31,7 @@ def pod_spec_hash(spec: TierSpec) -> str:
         "podTemplate": spec.pod_template,
     }
     named = {name: value for name, value in fields.items() if value}
-    canonical = json.dumps(named, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+    return digest(named)
 
 
 def _set_fields(model: ApiModel) -> dict[str, Any]:
