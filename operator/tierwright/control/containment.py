@@ -10,6 +10,7 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Any, Final
 
 from tierwright.api.scalars import QUANTITY_FACTORS
+from tierwright.desired.quantity_fields import QUANTITY_FIELDS, QUANTITY_MAPS
 
 _MERGE_KEYS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "containers": (("name",),),
@@ -52,8 +53,6 @@ _WHOLE_MAPS: Final = frozenset(
 """Objects that server-side apply replaces as a whole: one key more narrows what they select, so it is drift too."""
 
 _KEY_DEFAULTS: Final[Mapping[str, str]] = {"protocol": "TCP"}
-_QUANTITY_PARENTS: Final = frozenset({"requests", "limits", "capacity", "hard", "overhead"})
-_QUANTITY_FIELDS: Final = frozenset({"sizeLimit", "divisor"})
 _MISSING: Final = object()
 
 
@@ -83,7 +82,7 @@ def _value_differences(wanted: Any, found: Any, path: str, key: str, parent: str
             )
     elif isinstance(wanted, list) and isinstance(found, list):
         yield from _list_differences(wanted, found, path, key)
-    elif not _same_scalar(wanted, found, is_quantity=parent in _QUANTITY_PARENTS or key in _QUANTITY_FIELDS):
+    elif not _same_scalar(wanted, found, is_quantity=parent in QUANTITY_MAPS or key in QUANTITY_FIELDS):
         yield path
 
 

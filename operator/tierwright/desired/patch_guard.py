@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from tierwright.desired.containers import ENGINE_CONTAINER
+from tierwright.desired.quantity_fields import QUANTITY_FIELDS, QUANTITY_MAPS
 from tierwright.desired.strategic_merge import strategic_merge
 from tierwright.hardware.refusal import invalid
 
@@ -14,8 +15,6 @@ _TYPED: Final[Mapping[str, str]] = {
     "args": "spec.engine.extraArgs",
 }
 """Fields of the engine's container that a typed field sets already."""
-_QUANTITY_MAPS: Final = frozenset({"requests", "limits", "overhead"})
-_QUANTITY_FIELDS: Final = frozenset({"sizeLimit", "divisor"})
 _VAST: Final = re.compile(r"[eE][+-]?\d{4}|.{65}", re.DOTALL)
 """The API server works a quantity such as 1e99999999 out to its last digit, for minutes and with gigabytes."""
 _ACCELERATORS: Final = ("nvidia.com/", "aws.amazon.com/neuron")
@@ -67,7 +66,7 @@ def _refuse_vast_quantities(part: Any, path: str) -> None:
     """Each try to apply one would keep the API server from serving everybody else."""
     for place, value in _members(part, path):
         name = place.rpartition(".")[2]
-        quantities = value if name in _QUANTITY_MAPS else {name: value} if name in _QUANTITY_FIELDS else {}
+        quantities = value if name in QUANTITY_MAPS else {name: value} if name in QUANTITY_FIELDS else {}
         for resource, quantity in _object(quantities).items():
             if _VAST.search(str(quantity)):
                 where = place if name == resource else f"{place}[{resource}]"
