@@ -137,6 +137,11 @@ class DynamoSla:
         workers = self._planner.workers(page, self._step.delta, seen.ready)
         return self._planner.decide(seen, workers, forecast)
 
+    @property
+    def floor(self) -> int:
+        """Replicas below which its load loop may not go."""
+        return int(self._planner.state.diagnostics().throughput_lower_bound_decode)
+
     def _forecast(self) -> Forecast | None:
         delta, seconds = self._window.delta, self._window.span
         if delta is None or not seconds or delta.arrivals is None:

@@ -54,7 +54,7 @@ class Planner:
 
     def workers(self, page: MetricsPage, delta: PageDelta | None, ready: int) -> Any:
         """One record for each ready worker: what one step of it holds, and what waits."""
-        prompts, prompt, step = _traffic(page, delta)
+        prompts, prompt, step = traffic(page, delta)
         kv = (page.kv_usage or 0.0) * (page.kv_tokens or 0.0) / ready
         running, waiting = (page.running or 0.0) / ready, (page.waiting or 0.0) / ready
         scheduled = self._records.ScheduledRequestMetrics(
@@ -108,7 +108,7 @@ class Planner:
         return bounded(decision.num_decode, 1, self._most)
 
 
-def _traffic(page: MetricsPage, delta: PageDelta | None) -> tuple[float, float, float]:
+def traffic(page: MetricsPage, delta: PageDelta | None) -> tuple[float, float, float]:
     """Prompt tokens of a mean step, tokens of a mean prompt, seconds of a mean step; zeros before anything is known."""
     if delta is None:
         return 0.0, 0.0, 0.0
