@@ -20,7 +20,9 @@ def holding(amount: str) -> list[Object]:
 
 
 @pytest.mark.parametrize(
-    ("ours", "live", "more"), zip(*map(holding, ("1000m", "1", "2")), strict=True), ids=str
+    ("ours", "live", "more"),
+    list(zip(holding("1000m"), holding("1"), holding("2"), strict=True)),
+    ids=[str(*each) for each in holding("1000m")],
 )
 def test_an_amount_in_other_words_is_no_drift_and_another_amount_is(
     ours: Object, live: Object, more: Object
@@ -29,7 +31,7 @@ def test_an_amount_in_other_words_is_no_drift_and_another_amount_is(
     assert len(differences({"spec": ours}, {"spec": more})) == 1
 
 
-@pytest.mark.parametrize("vast", holding("1e99999999"), ids=str)
+@pytest.mark.parametrize("vast", holding("1e99999999"), ids=[str(*each) for each in holding("")])
 def test_an_amount_without_bound_is_refused(vast: Object) -> None:
     template = {"metadata": {"labels": {}}, "spec": {"containers": []}}
     with pytest.raises(RefusedError, match="no amount that a node can have"):
