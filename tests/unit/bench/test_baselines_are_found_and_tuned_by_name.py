@@ -8,9 +8,9 @@ import pytest
 from bench.autoscale.baselines import BASELINES
 from bench.autoscale.baselines.knob import Knob
 from bench.autoscale.baselines.loops import Pages, Ready
+from bench.autoscale.cells import policies, settings
 from bench.autoscale.cheap import A100_8B, Run
 from bench.autoscale.fleet_page import page
-from bench.autoscale.run import policies
 from bench.autoscale.scenarios import SCENARIOS
 from tests.unit.bench.snapshots import follow, seen, text
 from tierwright.observe.metrics import parse
@@ -102,12 +102,13 @@ def test_a_knob_spans_its_range_evenly_or_by_powers() -> None:
 
 
 def test_the_benchmark_runs_every_baseline_as_shipped() -> None:
-    run = {(name, knob): make for name, knob, make in policies(SCENARIOS[0])}
-    for name, baseline in BASELINES.items():
-        if name != "static" and baseline.available:
-            shipped = run[name, f"{baseline.knobs[0].shipped:g}"](RUN)
-            assert shipped.name == baseline.make(RUN).name
-    assert {knob for name, knob in run if name == "static"} == {str(n) for n in SCENARIOS[0].statics}
+    for name in AVAILABLE:
+        variants = dict(settings(name, SCENARIOS[0]))
+        if name == "static":
+            assert set(variants) == {str(size) for size in SCENARIOS[0].statics}
+        else:
+            assert dict(variants["shipped"]) == BASELINES[name].shipped
+    assert set(AVAILABLE) <= set(policies())
 
 
 @pytest.mark.parametrize("name", AVAILABLE)
