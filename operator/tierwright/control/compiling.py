@@ -1,25 +1,18 @@
-"""Knows the Job that fills a tier's compile volume: what of it matters to the children, and what there is to report.
-
-Pods of the Job do not carry the tier's label, or Services would send requests to them; so they are not watched, and
-are read while the Job runs or when it has failed.
-"""
+"""Decides what of the Job that fills a tier's compile volume matters to the children, and what there is to report."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from tierwright.api.conditions import Reason
 from tierwright.control.apply_plan import controller_of
 from tierwright.control.attempts import Attempts
 from tierwright.desired.compile_step import CompileFacts, CompileStep, recorded_outcome
 from tierwright.desired.labels import COMPILE_CACHE_ANNOTATION
-from tierwright.kube.errors import KubeError
-from tierwright.kube.resources import JOB, POD, Object
-from tierwright.kube.verbs import KubeClient
+from tierwright.kube.resources import JOB, Object
 from tierwright.observe.jobs import JobView, job_view
-from tierwright.observe.pods import PodView, pod_view
+from tierwright.observe.pods import pod_view
 from tierwright.observe.snapshot import CompileView
 
-_JOB_LABEL: Final = "batch.kubernetes.io/job-name"
 _ENDED: Final = ("Failed", "Succeeded")
 
 
@@ -64,45 +57,45 @@ def outcome(job: JobView) -> Reason | None:
     return Reason.COMPILE_TIMEOUT if job.reason == "DeadlineExceeded" else Reason.COMPILE_FAILED
 
 
-async def compile_view(
-    client: KubeClient,
-    step: CompileStep | None,
-    workload: Object | None,
-    jobs: Iterable[Object],
-    tier_uid: str,
-) -> CompileView | None:
-    """What there is to report; None where no Job ever compiles for the tier."""
-    if step is None:
-        return None
-    job = next(
+def job_of(step: CompileStep, jobs: Iterable[Object], tier_uid: str) -> Object | None:
+    """The tier's own live Job of this step."""
+    return next(
         (each for each in jobs if each["metadata"]["name"] == step.job_name and _is_of(each, tier_uid)), None
     )
-    view = None if job is None else job_view(job)
-    pods: tuple[PodView, ...] = ()
-    if job is not None and view is not None and not view.succeeded:
-        pods = await _pods_of(client, job)
-    recorded = recorded_outcome(_record(workload), step.key)
-    return CompileView(step.job_name, recorded, view, pods, step.refusal)
 
 
-async def _pods_of(client: KubeClient, job: Object) -> tuple[PodView, ...]:
-    """The Job's pods, the oldest first; none where they may not be read, since they only add words."""
-    metadata: dict[str, Any] = job["metadata"]
-    try:
-        found = await client.list(
-            POD, metadata["namespace"], label_selector=f"{_JOB_LABEL}={metadata['name']}"
-        )
-    except KubeError:
-        return ()
-    views = (pod_view(pod) for pod in found if _is_of(pod, str(metadata["uid"])))
-    return tuple(sorted(views, key=lambda pod: (pod.created, pod.name)))
+def has_more_to_tell(job: Object) -> bool:
+    """Whether the Job's pods say more than the Job: until it has succeeded."""
+    return not job_view(job).succeeded
+
+
+def compile_view(
+    step: CompileStep, workload: Object | None, job: Object | None, pods: Iterable[Object]
+) -> CompileView:
+    """What there is to report.
+
+    Args:
+        step: what is to be compiled.
+        workload: the tier's live Deployment.
+        job: from ``job_of``.
+        pods: live pods in the Job's namespace that carry its label; those of another owner are left out.
+    """
+    own = [pod_view(pod) for pod in pods if job is not None and _is_of(pod, str(job["metadata"]["uid"]))]
+    return CompileView(
+        job_name=step.job_name,
+        outcome=recorded_outcome(_record(workload), step.key),
+        job=None if job is None else job_view(job),
+        pods=tuple(sorted(own, key=lambda pod: (pod.created, pod.name))),
+        refusal=step.refusal,
+    )
+
+
+def _is_of(obj: Object, uid: str) -> bool:
+    """Whether the object of this uid controls the other one."""
+    controller = controller_of(obj)
+    return controller is not None and controller.get("uid") == uid
 
 
 def _record(workload: Object | None) -> str | None:
     annotations = ((workload or {}).get("metadata") or {}).get("annotations") or {}
     return annotations.get(COMPILE_CACHE_ANNOTATION)
-
-
-def _is_of(obj: Object, uid: str) -> bool:
-    controller = controller_of(obj)
-    return controller is not None and controller.get("uid") == uid

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from tierwright.control.apply_plan import controller_of
 from tierwright.control.children import Applied
-from tierwright.control.compiling import compile_view
+from tierwright.control.compile_reader import read_compile_view
 from tierwright.control.intake import Intake
 from tierwright.control.live_objects import stored_workload
 from tierwright.desired.bundle import CompileStep
@@ -51,7 +51,7 @@ async def freeze(
     # Without a workload of this very tier the labelled pods are those of a deleted tier of the same name.
     found = store.pods_of(namespace, name) if workload is not None else []
     pods = tuple(pod_view(pod) for pod in sorted(found, key=_name))
-    compiles = await compile_view(
+    compiles = await read_compile_view(
         client, findings.compile, workload, store.children_of(namespace, name, JOB), uid
     )
     looked_at = pods if compiles is None else (*pods, *compiles.pods)
