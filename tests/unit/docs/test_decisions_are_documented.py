@@ -18,7 +18,7 @@ def figures(message: str) -> list[str]:
 
 def told() -> list[str]:
     """The figures that a decision with a plan tells."""
-    plan = Plan(**dict.fromkeys((each.name for each in fields(Plan)), 1))  # type: ignore[arg-type]
+    plan = Plan(**dict.fromkeys((each.name for each in fields(Plan)), 1))
     decision = Decision(3, Reason.DEMAND_GREW, Inputs(2, 0, 0, 2, plan))
     return figures(words_of(decision).message)
 
