@@ -25,6 +25,7 @@ from tierwright.control.outcome import Done, Failed, Outcome, RequeueAfter
 from tierwright.control.scale_writer import ScaleWriter
 from tierwright.control.scaling_source import NothingMeasured, ScalingSource
 from tierwright.control.status.compute import compute_status
+from tierwright.control.status.transitions import transitions
 from tierwright.control.status_writer import StatusWriter, stored_status
 from tierwright.control.victim_writer import VictimWriter
 from tierwright.desired.bundle import (
@@ -211,7 +212,8 @@ class Reconciler:
         self._publish(key, after, work)
         try:
             ends = any(problem.namespace_ends for problem in work.applied.problems)
-            news = await self._status.write(obj, before, after, now, silent=ends)
+            told = () if ends else transitions(before, after, snapshot.additions)
+            news = await self._status.write(obj, after, now, told)
         except KubeError as error:
             return self._status_not_written(error, work)
         self._on_news(news - {key})

@@ -1,6 +1,7 @@
 """Writes a tier's status when it differs from what is stored, and Events for what changed (rules 4 and 19)."""
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -11,7 +12,7 @@ from tierwright.api.status import TierStatus
 from tierwright.control.apply_plan import manifest_hash
 from tierwright.control.attempts import Patience, Row
 from tierwright.control.containment import differences
-from tierwright.control.status.transitions import transitions
+from tierwright.control.status.transitions import Transition
 from tierwright.kube.errors import ApiError, Verdict
 from tierwright.kube.events import EventRecorder
 from tierwright.kube.resources import Object, ref_of
@@ -59,11 +60,11 @@ class StatusWriter:
         """The tier's uid, a status that was written, and what the server kept of it when the two differ."""
 
     async def write(
-        self, obj: Object, before: TierStatus, after: TierStatus, now: datetime, *, silent: bool = False
+        self, obj: Object, after: TierStatus, now: datetime, events: Iterable[Transition] = ()
     ) -> set[TierKey]:
-        """Writes ``after`` on the tier ``obj`` unless it stands there already, and Events for what changed.
+        """Writes ``after`` on the tier ``obj`` unless it stands there already, and then these Events of what changed.
 
-        ``silent`` leaves the Events out. Returns the tiers for which the new status is news.
+        Returns the tiers for which the new status is news.
 
         Raises:
             KubeError: the API server did not take it.
@@ -100,9 +101,8 @@ class StatusWriter:
             # A field that another manager owns, or one that an older CRD prunes: written once, never in a loop.
             self._unheeded[key] = (uid, wire, kept)
             _log.warning("the stored status of %s is not the one that was written", metadata["name"])
-        if not silent:
-            for each in transitions(before, after):
-                await self._recorder.record(obj, each.type, each.reason, each.message)
+        for each in events:
+            await self._recorder.record(obj, each.type, each.reason, each.message)
         return news
 
     async def _send(self, obj: Object, wire: Object, stored: Object) -> Object:

@@ -20,14 +20,26 @@ def test_the_warning_names_child_fields_manager_and_what_to_do() -> None:
 def test_one_event_tells_of_each_that_is_new() -> None:
     before = status_of(snapshot(ready_pod(), additions=(SELECTOR,)))
     after = status_of(snapshot(ready_pod(), additions=(SELECTOR, PORTS)), before)
-    (event,) = transitions(before, after)
+    (event,) = transitions(before, after, (SELECTOR, PORTS))
     assert (event.type, event.reason) == ("Warning", Reason.FIELDS_ADDED)
     assert event.message.startswith("Service fast")
-    assert transitions(after, after) == ()
-    assert transitions(after, status_of(snapshot(ready_pod()), after)) == (), "removal needs no words"
+    assert transitions(after, after, (SELECTOR, PORTS)) == ()
+    gone = status_of(snapshot(ready_pod(), additions=(PORTS,)), after)
+    assert transitions(after, gone, (PORTS,)) == (), "removal needs no words"
 
 
 def test_other_warnings_are_no_events() -> None:
     status = status_of(snapshot(ready_pod()))
-    warned = status.model_copy(update={"warnings": ["speculation at large batch"]})
+    # Words that a user chose, such as a model's name, may look like ours.
+    lookalike = "Deployment x: spec.y set by z: the tier sets nothing there, so it stays; remove it if it is not meant"
+    warned = status.model_copy(update={"warnings": ["speculation at large batch", lookalike]})
     assert transitions(status, warned) == ()
+
+
+def test_a_line_that_is_cut_to_fit_is_told_once_as_well() -> None:
+    long = ChildAdditions("Deployment fast", "m" * 2000, ("spec.template.spec.nodeSelector",))
+    before = status_of(snapshot(ready_pod()))
+    after = status_of(snapshot(ready_pod(), additions=(long,)), before)
+    (event,) = transitions(before, after, (long,))
+    assert event.message in (after.warnings or ())
+    assert transitions(after, after, (long,)) == ()

@@ -25,11 +25,11 @@ from tierwright.control.status.scaling import (
 )
 from tierwright.control.status.scheduling import scheduled
 from tierwright.control.status.startup import startup
+from tierwright.control.status.words import WARNING_LIMIT
 from tierwright.observe.snapshot import Snapshot, Stage
 
 _MESSAGE_LIMIT: Final = 2000
 _POOL_LIMIT: Final = 512
-_WARNING_LIMIT: Final = 1024
 _MOST_WARNINGS: Final = 32
 _REASONS: Final = frozenset(str(reason) for reason in Reason)
 
@@ -140,4 +140,4 @@ def _stamped(
 
 def _warnings(warnings: tuple[str, ...]) -> list[str] | None:
     """None when there are none: an empty list would be a line without words in `kubectl describe`."""
-    return [warning[:_WARNING_LIMIT] for warning in warnings[:_MOST_WARNINGS]] or None
+    return [warning[:WARNING_LIMIT] for warning in warnings[:_MOST_WARNINGS]] or None

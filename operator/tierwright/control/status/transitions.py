@@ -1,11 +1,13 @@
 """Decides which Events a change of status is worth: what a person would want to read in `kubectl describe`."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from tierwright.api.conditions import ConditionType, Reason
 from tierwright.api.status import Condition, TierStatus
 from tierwright.control.status.additions import new_additions
+from tierwright.observe.snapshot import ChildAdditions
 
 ORDINARY: Final = frozenset(
     {
@@ -68,8 +70,13 @@ class Transition:
     message: str
 
 
-def transitions(before: TierStatus, after: TierStatus) -> tuple[Transition, ...]:
-    """Events for what changed: a cause or a field of others that was not there before, Ready or Reconciling turning over."""
+def transitions(
+    before: TierStatus, after: TierStatus, additions: Iterable[ChildAdditions] = ()
+) -> tuple[Transition, ...]:
+    """Events for what changed: a cause or a field of others that was not there before, Ready or Reconciling turning over.
+
+    ``additions`` are those of which ``after`` warns.
+    """
     known = {condition.reason for condition in before.conditions if condition.type in _WATCHED}
     found: dict[str, Transition] = {}
     for kind in _WATCHED:
@@ -85,7 +92,7 @@ def transitions(before: TierStatus, after: TierStatus) -> tuple[Transition, ...]
             found.setdefault(new.reason, Transition("Warning" if warn else "Normal", new.reason, new.message))
     if (rescale := _rescale(before, after)) is not None:
         found.setdefault(rescale.reason, rescale)
-    added = new_additions(before.warnings or (), after.warnings or ())
+    added = new_additions(before.warnings or (), after.warnings or (), additions)
     return (*found.values(), *(Transition("Warning", Reason.FIELDS_ADDED, words) for words in added))
 
 

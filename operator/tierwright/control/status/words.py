@@ -3,6 +3,8 @@
 from typing import Final
 
 WORD_LIMIT: Final = 700
+WARNING_LIMIT: Final = 1024
+"""Characters of one line of status.warnings, by its schema."""
 
 
 def clipped(words: str) -> str:
