@@ -18,11 +18,11 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 @contextmanager
-def process_of(*words: object) -> Iterator[subprocess.Popen[str]]:
-    """Python with these arguments, which is gone afterwards."""
+def process_of(*words: object, **variables: str) -> Iterator[subprocess.Popen[str]]:
+    """Python with these arguments and variables of the environment, which is gone afterwards."""
     process = subprocess.Popen(
         [sys.executable, *map(str, words)],
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'worker'}:{ROOT}"},
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'worker'}:{ROOT}", **variables},
         stderr=subprocess.PIPE,
         text=True,
     )

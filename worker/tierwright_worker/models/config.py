@@ -93,7 +93,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise CorruptModelError(f"{path} is not readable as JSON: {error}") from error
+        raise CorruptModelError(f"{path} is not readable as JSON: {error}; fetch it again") from error
     if not isinstance(value, dict):
         raise CorruptModelError(f"{path} holds {type(value).__name__}, not a JSON object")
     return value

@@ -82,7 +82,8 @@ def _listed(
             pause = patience.wait(failures, error.retry_after, random.random())  # noqa: S311 - spreads retries
             if pause is None:
                 raise SourceUnreachableError(
-                    f"{where} does not answer after {failures} tries: {error}"
+                    f"{where} does not answer after {failures} tries: {error}; "
+                    "check its address (HF_ENDPOINT, AWS_ENDPOINT_URL_S3) and the network, then run this again"
                 ) from error
             say(f"{where}: {error}; next try in {pause:.0f} s")
             time.sleep(pause)

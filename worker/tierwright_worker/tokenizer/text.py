@@ -81,7 +81,7 @@ def read_text_codec(folder: Path, *, embedding_rows: int) -> TextCodec:
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises bare Exception for whatever it does not like
-        raise CorruptModelError(f"{path} is no readable tokenizer: {error}") from error
+        raise CorruptModelError(f"{path} is no readable tokenizer: {error}; fetch it again") from error
     # Training leaves these behind in the file; a prompt is never cut or filled up in silence.
     tokenizer.no_truncation()
     tokenizer.no_padding()

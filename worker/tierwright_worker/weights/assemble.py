@@ -139,7 +139,9 @@ class _Taker:
     def _take(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
         where = self._source.where()
         if name not in self._names:
-            raise CorruptModelError(f"{where} holds no tensor {name!r}, which its configuration calls for")
+            raise CorruptModelError(
+                f"{where} holds no tensor {name!r}, which its configuration calls for; fetch all of the model again"
+            )
         tensor = self._source.read(name)
         if tensor.shape != shape:
             raise CorruptModelError(
@@ -149,5 +151,7 @@ class _Taker:
         with np.errstate(over="ignore", invalid="ignore"):
             finite = bool(np.isfinite(np.sum(tensor, dtype=np.float64)))
         if not finite:
-            raise CorruptModelError(f"{where}: tensor {name!r} holds values that are not finite")
+            raise CorruptModelError(
+                f"{where}: tensor {name!r} holds values that are not finite; fetch it again, or use other weights"
+            )
         return tensor.astype(dtype, copy=False)

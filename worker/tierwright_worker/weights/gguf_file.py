@@ -50,7 +50,9 @@ class GgufFile:
         except UnsupportedModelError:
             raise
         except Exception as error:  # the reader checks little, so that damage shows as almost any exception
-            raise CorruptModelError(f"{path} is no readable GGUF file, or is cut short: {error}") from error
+            raise CorruptModelError(
+                f"{path} is no readable GGUF file, or is cut short: {error}; fetch it again"
+            ) from error
         self._rope_factors = self._tensors.pop("rope_freqs.weight", None)
         self.architecture = str(self._fields.get("general.architecture"))
         if self.architecture not in _ARCHITECTURES:
@@ -110,7 +112,9 @@ class GgufFile:
         """One tensor in f32."""
         tensor = self._tensors.get(name)
         if tensor is None:
-            raise CorruptModelError(f"{self.path} holds no tensor {name!r}")
+            raise CorruptModelError(
+                f"{self.path} holds no tensor {name!r}; fetch it again, or convert the model anew"
+            )
         values = _dequantised(tensor, self.path)
         permuted = _PERMUTED.search(name) if self.architecture == "llama" else None
         if permuted is None:
@@ -145,4 +149,6 @@ def _dequantised(tensor: Any, path: Path) -> HostArray:
     except NotImplementedError as error:
         raise unreadable(path, tensor.name, tensor.tensor_type.name) from error
     except (ValueError, IndexError, TypeError) as error:
-        raise CorruptModelError(f"{path}: tensor {tensor.name!r} is damaged: {error}") from error
+        raise CorruptModelError(
+            f"{path}: tensor {tensor.name!r} is damaged: {error}; fetch it again"
+        ) from error

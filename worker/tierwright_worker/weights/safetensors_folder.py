@@ -36,7 +36,9 @@ class SafetensorsFolder:
                 with _open(path) as shard:
                     self._files.update(dict.fromkeys(shard.keys(), path))
             except (SafetensorError, OSError) as error:
-                raise CorruptModelError(f"{path} is no readable safetensors file: {error}") from error
+                raise CorruptModelError(
+                    f"{path} is no readable safetensors file: {error}; fetch it again"
+                ) from error
 
     def names(self) -> frozenset[str]:
         """All tensor names."""
@@ -62,7 +64,9 @@ class SafetensorsFolder:
                     )
                 tensor: HostArray = shard.get_tensor(name)
         except (SafetensorError, OSError, ValueError, TypeError) as error:
-            raise CorruptModelError(f"{self._folder}: tensor {name!r} cannot be read: {error}") from error
+            raise CorruptModelError(
+                f"{self._folder}: tensor {name!r} cannot be read: {error}; fetch it again"
+            ) from error
         return tensor
 
     def where(self) -> str:
