@@ -1,8 +1,8 @@
 """One replica of the model: steps that compute prompts are taken one by one, steps that only generate are jumped over."""
 
-import heapq
 from collections import deque
 from collections.abc import Callable
+from heapq import heappop, heappush
 from math import ceil
 
 from tierwright.planning.counters import Counters
@@ -68,69 +68,69 @@ class Replica:
 
     def advance(self, to: float) -> None:
         """Work until `to`; the step that is under way then is ended."""
-        engine, queue = self.engine, self._queue
+        engine, queue, heap = self.engine, self._queue, self._heap
         while self.now < to:
-            if queue and self.batch < self._most:
-                self._prefill()
-            elif self.batch:
-                took = engine.fixed + engine.batch * self.batch + engine.context * self.context
-                count = min(self._heap[0][0] - self._steps, max(1, ceil((to - self.now) / took)))
-                took += engine.context * self.batch * count / 2
-                self._generate(count, took)
+            batch = self.batch
+            took = engine.fixed + engine.batch * batch + engine.context * self.context
+            if queue and batch < self._most:
+                self._prefill(took)
+            elif batch:
+                count = heap[0][0] - self._steps
+                if count * took > to - self.now:
+                    count = max(1, ceil((to - self.now) / took))
+                self._generate(count, took + engine.context * batch * count / 2)
             else:
                 self.now = to
 
-    def _prefill(self) -> None:
-        engine, queue, counters = self.engine, self._queue, self._counters
+    def _prefill(self, took: float) -> None:
+        """One step with prompts in it; `took` is what it takes without them."""
+        queue, counters = self._queue, self._counters
         # A batch as large as the chunk still leaves a token for prompts, or no prompt would ever be computed.
         budget = float(max(1, self._chunk - self.batch))
         computed = 0.0
         done: list[list[float]] = []
         while queue and budget > 0 and self.batch + len(done) < self._most:
             head = queue[0]
-            part = min(head[0], budget)
-            head[0] -= part
-            computed += part
-            budget -= part
-            if head[0] > 0:
+            left = head[0]
+            if left > budget:
+                head[0] = left - budget
+                computed += budget
                 break
+            computed += left
+            budget -= left
             done.append(queue.popleft())
-        took = (
-            engine.fixed
-            + engine.batch * self.batch
-            + engine.context * self.context
-            + engine.prefill * computed
-        )
-        self._generate(1, took)
+        self._generate(1, took + self.engine.prefill * computed)
         counters.prompt_tokens += computed
+        counters.output_tokens += len(done)
         for _, arrival, prompt, output in done:
             counters.first(self.now - arrival)
-            counters.output_tokens += 1
             if output <= 1:
                 counters.ended(None)
                 self._ended(arrival, self.now - arrival, None)
             else:
                 last = self._steps + int(output) - 1
-                heapq.heappush(self._heap, (last, self.now, arrival, prompt, output))
+                heappush(self._heap, (last, self.now, arrival, prompt, output))
                 self.batch += 1
                 self.context += prompt
 
     def _generate(self, count: int, took: float) -> None:
-        counters, heap = self._counters, self._heap
-        self.now += count * took
-        self._steps += count
+        """So many steps of the batch, each of so many seconds on average."""
+        counters, batch = self._counters, self.batch
+        now = self.now = self.now + count * took
+        steps = self._steps = self._steps + count
         counters.steps += count
-        if not self.batch:
+        if not batch:
             return
-        tokens = self.batch * count
+        tokens = batch * count
         counters.output_tokens += tokens
         counters.inter_tokens += tokens
         counters.inter_token_seconds += tokens * took
         self.context += tokens
-        while heap and heap[0][0] <= self._steps:
-            _, first, arrival, prompt, output = heapq.heappop(heap)
+        heap = self._heap
+        while heap and heap[0][0] <= steps:
+            _, first, arrival, prompt, output = heappop(heap)
             self.batch -= 1
             self.context -= prompt + output - 1
-            per_token = (self.now - first) / (output - 1)
+            per_token = (now - first) / (output - 1)
             counters.ended(per_token)
             self._ended(arrival, first - arrival, per_token)
