@@ -1,7 +1,8 @@
 """Tunes every policy with the same number of trials on the training days: `python -m bench.autoscale.tune --traces DIR`.
 
 A trial is one setting of a policy's knobs, replayed in the cheap model on the screening day of days.json. The first is what is shipped;
-then settings are drawn evenly over the knobs' ranges, and the second half of them near the best so far. The best of the screening
+then settings are drawn evenly over the knobs' ranges and others move the first knob alone, in turn; the second half lie near the best
+so far. The best of the screening
 are replayed on the other training days as well (finals). Sought is the fewest accelerator-hours of all days together at which 99 % (and 95 %)
 of all requests meet both objectives. Runs are kept outside the repository and not repeated while the policy's code is the same; all
 policies take turns, so that an interrupted run has tuned them alike.
@@ -96,13 +97,25 @@ def proposed(policy: str, index: int, before: Sequence[Trial], trials: int = TRI
         return {"replicas": float(min(index, 24))}
     draw = random.Random(f"{policy}/{index}")  # noqa: S311 - a search
     if index < trials // 2 or not before:
-        return {knob.name: knob.at(draw.random()) for knob in ranges}
+        evenly = {knob.name: knob.at(draw.random()) for knob in ranges}
+        if index % 2:
+            return evenly
+        first = ranges[0]
+        return {**{knob.name: knob.shipped for knob in ranges}, first.name: first.at(_spread(index // 2))}
     # The best for either target in turn, so that both fronts are searched.
     middle = best(before, TARGETS[index % len(TARGETS)]).values
     return {
         knob.name: knob.at(min(1.0, max(0.0, knob.share(middle[knob.name]) + draw.gauss(0, _NEAR))))
         for knob in ranges
     }
+
+
+def _spread(index: int) -> float:
+    """The index's place in van der Corput's sequence: 1/2, 1/4, 3/4, 1/8, ..."""
+    share, part = 0.0, 0.5
+    while index:
+        share, part, index = share + part * (index % 2), part / 2, index // 2
+    return share
 
 
 def code(policy: str) -> str:

@@ -186,3 +186,10 @@ def test_a_digest_covers_what_decides_and_nothing_else() -> None:
     assert digest("tierwright.capacity.need") != digest("tierwright.capacity.policy")
     with pytest.raises(ModuleNotFoundError, match="no source"):
         digest("bench.autoscale.baselines.nothing")
+
+
+def test_every_other_of_the_first_trials_moves_the_first_knob_alone() -> None:
+    first, *others = knobs("llm-d-slo-aware")
+    moved = [proposed("llm-d-slo-aware", index, []) for index in (2, 4, 6, 8)]
+    assert all(values[knob.name] == knob.shipped for values in moved for knob in others)
+    assert [first.share(values[first.name]) for values in moved] == pytest.approx([0.5, 0.25, 0.75, 0.125])
