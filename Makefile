@@ -37,6 +37,11 @@ bench-worker:  ## the JAX worker against itself, vLLM and llama.cpp, about 21 mi
 	@bash dev/worker_venv.sh command
 	@PYTHONPATH=worker:. .venv-worker/bin/python -m bench.worker $(ARGS)
 
+bench-autoscale: .venv/.stamp  ## how well replicas follow the load: 20 processor hours, resumable; ARGS="--minutes 30", ARGS=--plan, QUICK=1 takes minutes
+	@bash dev/bench_venv.sh $(if $(DYNAMO),dynamo)
+	@PYTHONPATH=operator:. DYN_LOG=error .venv-bench-autoscale/bin/python -m bench.autoscale.$(if $(QUICK),quick,run) $(ARGS)
+	@$(if $(QUICK)$(findstring --plan,$(ARGS)),,PYTHONPATH=operator:. $(PY) -m bench.autoscale.page)
+
 demo: .venv/.stamp  ## build the images, start a cluster, serve one model at two speeds; KEEP=1 leaves it running, CLUSTER=given uses yours
 	@$(RUN) $(PY) -m dev.demo $(if $(KEEP),--keep) $(if $(filter given,$(CLUSTER)),--given)
 
@@ -58,4 +63,4 @@ cluster-status: .venv/.stamp  ## what runs, and where
 lock: .venv/.stamp  ## lock the requirements anew from the *.in files
 	@bash dev/lock.sh
 
-.PHONY: help venv check fix test test-worker test-integration test-e2e bench-worker demo generate verify cluster-up cluster-down cluster-status lock
+.PHONY: help venv check fix test test-worker test-integration test-e2e bench-worker bench-autoscale demo generate verify cluster-up cluster-down cluster-status lock

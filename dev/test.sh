@@ -1,10 +1,15 @@
 #!/usr/bin/env bash
-# All tests, or the parts that are named: check, worker, integration, e2e. What is quick and brings little comes first.
+# All tests, or the parts that are named: check, bench, worker, integration, e2e. What is quick and brings little comes first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 part() { printf '== %s\n' "$1"; }
 
 check() { bash dev/check.sh --coverage; }
+
+bench() {
+  part 'the autoscaling benchmark: tests with its referee, quick mode'
+  bash dev/test_bench.sh
+}
 
 worker() {
   part 'the JAX worker'
@@ -34,10 +39,10 @@ e2e() {
   fi
 }
 
-[ $# -gt 0 ] || set -- check worker integration e2e
+[ $# -gt 0 ] || set -- check bench worker integration e2e
 for name in "$@"; do
   case $name in
-    check | worker | integration | e2e) "$name" ;;
-    *) echo "dev/test.sh: no part '$name'; there are check, worker, integration and e2e" >&2; exit 2 ;;
+    check | bench | worker | integration | e2e) "$name" ;;
+    *) echo "dev/test.sh: no part '$name'; there are check, bench, worker, integration and e2e" >&2; exit 2 ;;
   esac
 done

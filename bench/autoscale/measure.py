@@ -238,6 +238,8 @@ def _row(
         "accelerator_hours": round(outcome.hours * accelerators, 3),
         "attainment": round(outcome.attainment, 6),
         "requests": outcome.requests,
+        "first_token_misses": outcome.first_token_misses,
+        "per_token_misses": outcome.per_token_misses,
         "violation_minutes": outcome.violation_minutes,
         "reversals_per_hour": round(outcome.reversals / max(0.1, hours), 3),
         "recovery_minutes": longest_violation(outcome.by_minute),

@@ -1,5 +1,6 @@
 """What the rows come to: frontiers over each policy's knob, savings with their intervals, and the summary of bench/results/autoscale.json."""
 
+import json
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -167,3 +168,10 @@ def document(rows: Sequence[Row], possible: int) -> dict[str, Any]:
         "summary": summary(Found(rows)),
         "rows": list(rows),
     }
+
+
+def as_text(results: Mapping[str, Any]) -> str:
+    """The document with a line for each row."""
+    head = {key: value for key, value in results.items() if key != "rows"}
+    rows = ",\n".join("  " + json.dumps(row) for row in results["rows"])
+    return json.dumps(head, indent=1)[:-2] + ',\n "rows": [\n' + rows + "\n ]\n}\n"

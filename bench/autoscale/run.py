@@ -5,7 +5,6 @@ digest of all that they depend on, and only what has changed is run again.
 """
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -13,7 +12,8 @@ from pathlib import Path
 
 from bench.autoscale.cells import ORACLE, OURS, estimate, grid
 from bench.autoscale.measure import DATA, Cell, cache_folder, key, measured, requests_digest
-from bench.autoscale.results import RESULTS, document
+from bench.autoscale.page import anchor_row
+from bench.autoscale.results import RESULTS, as_text, document
 from bench.autoscale.rows import Row, Rows
 from bench.autoscale.tune import LEARNERS
 
@@ -103,7 +103,12 @@ def main() -> None:
         there, possible = fill(wanted, rows, asked.data, asked.minutes, lambda line: print(line, flush=True))
         print(f"{there} of {possible} rows", file=sys.stderr)
     found = [row for cell in whole if (row := rows.get(key(cell))) is not None]
-    RESULTS.write_text(json.dumps(document(found, len(whole)), indent=1) + "\n", encoding="utf-8")
+    results = document(found, len(whole))
+    # Imported here: whoever only asks for the plan needs no referee.
+    from bench.autoscale.anchor import SETUPS, deviations
+
+    results["anchor"] = [anchor_row(each) for setup in SETUPS for each in deviations(asked.data, setup)]
+    RESULTS.write_text(as_text(results), encoding="utf-8")
 
 
 if __name__ == "__main__":
