@@ -9,19 +9,22 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 @contextmanager
-def process_of(*words: object, **variables: str) -> Iterator[subprocess.Popen[str]]:
-    """Python with these arguments and variables of the environment, which is gone afterwards."""
+def process_of(
+    *words: object, before: tuple[str, ...] = (), variables: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[subprocess.Popen[str]]:
+    """Python with these arguments and further variables, which is gone afterwards; `before`: a command that runs it."""
     process = subprocess.Popen(
-        [sys.executable, *map(str, words)],
+        [*before, sys.executable, *map(str, words)],
         env={**os.environ, "PYTHONPATH": f"{ROOT / 'worker'}:{ROOT}", **variables},
         stderr=subprocess.PIPE,
         text=True,

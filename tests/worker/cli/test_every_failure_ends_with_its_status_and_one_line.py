@@ -104,7 +104,7 @@ def test_each_failure(folder: Path, stores: tuple[Store, Store]) -> None:
     # All at once: what takes time is the start of a process.
     with ExitStack() as stack:
         running = [
-            stack.enter_context(process_of("-m", "tierwright_worker", *case.words, **case.variables))
+            stack.enter_context(process_of("-m", "tierwright_worker", *case.words, variables=case.variables))
             for case in every
         ]
         for case, process in zip(every, running, strict=True):
