@@ -1,4 +1,4 @@
-"""What is known of a tier when an operator looks at it for the first time: what lay in the cluster, and what its status tells."""
+"""What is known of a tier that an operator looks at for the first time: what lay in the cluster, what its status tells."""
 
 from dataclasses import replace
 

@@ -62,7 +62,7 @@ class States(Protocol):
     """Where states lie."""
 
     async def load(self, tier: InferenceTier) -> Learned | None:
-        """What was learned of this very tier; None when there is nothing, KubeError when it may be there and cannot be read."""
+        """What was learned of this very tier; None when there is nothing, KubeError when it cannot be read."""
 
     async def save(self, tier: InferenceTier, memory: Memory, now: float) -> Kept:
         """Write the state, unless somebody else has written one since it was last read or written here."""
@@ -117,7 +117,7 @@ class StateStore:
 
 
 def fitting(state: TierState) -> str:
-    """The state as JSON that is never above its bound: of what the hold looks back on neighbours are put together until it fits.
+    """The state as JSON within its bound: of what the hold looks back on, neighbours are put together until it fits.
 
     Their most and the later of their times stay, so that a replica goes later by that and never sooner. Raises ValueError
     when something else outgrows the bound.

@@ -1,4 +1,4 @@
-"""One tick of one tier: pages become samples, samples an observation, the observation a decision; pure, with all that is remembered as a value."""
+"""One tick of one tier, pure: pages become samples, an observation, a decision; all that is remembered is a value."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""Says a decision of the capacity policy in the API's own words: one reason for each, its figures to two digits, and whether it follows the load."""
+"""Says a decision of the capacity policy in the API's words: reason, figures to two digits, whether it follows the load."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,9 +39,10 @@ class Words:
 
 
 def words_of(decision: Decision, trouble: str = "", promised: float | None = None) -> Words:
-    """Reason, sentence and figures; `trouble` says which pods do not tell, `promised` is the share that must meet the objectives.
+    """Reason, sentence and figures; `trouble`: which pods do not tell, `promised`: the share that must meet the objectives.
 
-    A promise that no number of replicas keeps is told, since more of them are not asked for. The figures stand at the end as `name=value`, so that a script can take them out of the condition.
+    A promise that no number of replicas keeps is told, since more of them are not asked for. The figures stand at the end
+    as `name=value`, so that a script can take them out of the condition.
     """
     told = [_sentence(decision)]
     if trouble and decision.reason in (Why.NO_METRICS, Why.PARTIAL_METRICS):

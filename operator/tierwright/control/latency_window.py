@@ -84,7 +84,7 @@ class LatencyWindow:
 
 
 def together(histograms: Iterable[Histogram]) -> Histogram | None:
-    """The sum; where bounds differ, as in the middle of an upgrade, those of the last one count and the others are left out."""
+    """The sum; where bounds differ, as amid an upgrade, those of the last one count and the others are left out."""
     found = list(histograms)
     if not found:
         return None

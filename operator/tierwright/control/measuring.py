@@ -1,4 +1,4 @@
-"""Turns what was read of a tier's pods into samples: new ones, those that stand until there is a newer one, and pods that do not tell.
+"""Turns what was read of a tier's pods into samples: new ones, those that still stand, and pods that do not tell.
 
 Each sample is told once, however often its page is read: a source that is read more often than it reads the pods (a
 Prometheus server) would else count its requests again and again, and one that reads pods at different times would never

@@ -17,7 +17,7 @@ from tierwright.observe.store import TierKey
 
 
 class NodeRoom:
-    """All nodes and what tiers' pods take of them, at one moment; each question costs as much as the tier's own pool is large."""
+    """All nodes and what tiers' pods take of them, at one moment; a question costs as much as its pool is large."""
 
     def __init__(self, nodes: Sequence[NodeView], pods: Mapping[TierKey, Iterable[Object]]) -> None:
         """`pods` are those of all tiers, by tier."""

@@ -87,7 +87,7 @@ def make_autoscaler(
 
 
 def page_source(settings: Settings) -> tuple[MakeSource, float]:
-    """What reads the pods' figures, and how old in seconds they may be by then: the pods' own pages, or a Prometheus server."""
+    """What reads the pods' figures, the pods' own pages or a Prometheus server, and how old in seconds they may be."""
     tick = settings.autoscale_seconds
     timeout = min(settings.scrape_timeout_seconds, tick)
     if settings.prometheus_url:

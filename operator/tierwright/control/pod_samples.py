@@ -1,4 +1,4 @@
-"""Turns two metrics pages of a pod into the sample that the autoscaler learns from; names the objectives that a page cannot resolve."""
+"""Turns two metrics pages of a pod into the sample to learn from; names the objectives that a page cannot resolve."""
 
 from dataclasses import dataclass
 from typing import Final

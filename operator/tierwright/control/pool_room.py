@@ -1,4 +1,4 @@
-"""Decides for how many replicas of a tier there is room: by its pods that wait for a node, and by the nodes where they may be read.
+"""Decides for how many replicas of a tier there is room: by pods that wait for a node, and by nodes that may be read.
 
 A pod that waits says nothing for its first minute: the scheduler may be slow, or a node on its way. After that no
 further replica is asked for beside it, but it stays asked for, since a cluster autoscaler adds nodes for pods that wait.

@@ -1,8 +1,8 @@
 """What the operator may do: one table of kinds and verbs, from which the chart's roles are generated.
 
 Every row is used by the code and says for what; tests on a real API server run under these roles alone. All of it lies
-in the namespaces whose tiers are served: nothing of the cluster itself is read, unless nodes are asked for. There is no row for Secrets on purpose:
-they are referenced in pods and read by the kubelet, never by the operator.
+in the namespaces whose tiers are served: nothing of the cluster itself is read, unless nodes are asked for. There is no
+row for Secrets on purpose: they are referenced in pods and read by the kubelet, never by the operator.
 """
 
 from collections.abc import Iterable

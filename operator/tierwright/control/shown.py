@@ -1,4 +1,4 @@
-"""Decides when what a tier's status shows of its scaling changes: a new number at once, words and figures once a minute, nothing while idle."""
+"""Decides when a status shows new scaling: a number at once, words and figures once a minute, nothing while idle."""
 
 import math
 from dataclasses import dataclass, replace
@@ -48,7 +48,7 @@ def shown(
     idle: bool,
     now: float,
 ) -> Shown:
-    """What is shown from now on. `fresh` needs no latency; `promised` is the share of requests that must meet the objectives."""
+    """What is shown from now on. `fresh` needs no latency; `promised`: share of requests that must meet the objectives."""
     if before is None:
         latency = LatencyView() if idle else latency_view(figures, promised)
         return Shown(replace(fresh, latency=latency), Figures() if idle else figures, now, now)

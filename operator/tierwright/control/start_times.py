@@ -1,4 +1,4 @@
-"""Decides what of a pod's way from creation to ready was its start: all of it, but for the wait for room on a node that was there.
+"""Decides what of a pod's way from creation to ready was its start: all but the wait for room on a node that was there.
 
 The horizon of a decision is the time that one more replica takes if it is asked for now. A node that a cluster autoscaler
 brings for it is part of that, and so are pulling and loading. That other pods held the devices is not: how long they

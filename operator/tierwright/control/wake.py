@@ -1,4 +1,4 @@
-"""Decides when a tier that sleeps at zero replicas is woken: by the annotation `tierwright.dev/wake`, or by requests that wait.
+"""Decides when a tier at zero replicas is woken: by the annotation `tierwright.dev/wake`, or by requests that wait.
 
 A value that is a time (RFC 3339) wakes at that time, and no longer once the hold after it has passed, so that a manifest
 applied again next month wakes nobody. Any other value wakes when it is not the value that woke last.
@@ -18,9 +18,9 @@ class Wake:
     """Whether a tier is to be woken, and what has to be remembered of it."""
 
     queued: float
-    """For the autoscaler's observation: requests in front of the tier. A wake-up is a request that waits, for a tier at zero alone."""
+    """For the observation: requests in front of the tier. A wake-up is a request that waits, for a tier at zero alone."""
     heard: str
-    """The value that has led to replicas; kept beside what was learned of the tier, and given back with the next question."""
+    """The value that has led to replicas; kept beside what was learned, and given back with the next question."""
 
 
 def wake(

@@ -1,4 +1,4 @@
-"""Writes a value as JSON in one way only, whatever the order of its keys, and gives the digest by which two values are told apart."""
+"""Writes a value as JSON in one way only, whatever the order of its keys, and gives the digest that tells values apart."""
 
 import hashlib
 import json
@@ -14,5 +14,5 @@ def canonical_json(value: object) -> str:
 
 
 def digest(value: object) -> str:
-    """Sixteen hex digits of the SHA-256 of the value's JSON. They stand in annotations and in statuses: never change them."""
+    """Sixteen hex digits of the SHA-256 of the value's JSON. They stand in annotations and statuses: never change them."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Names the fields of Kubernetes objects that hold quantities, which the API server rewrites: 1000m becomes 1, and 1024Mi becomes 1Gi."""
+"""Names the fields of Kubernetes objects that hold quantities, which the API server rewrites: 1000m becomes 1."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Decides where the scheduler puts the pods: node pool, taints, spread, priority. It holds for every container of the pod."""
+"""Decides where the scheduler puts the pods: node pool, taints, spread, priority; it holds for all their containers."""
 
 from typing import Any, Final
 

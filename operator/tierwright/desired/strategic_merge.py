@@ -1,4 +1,4 @@
-"""Decides how a user's patch is merged into a pod template: maps merge, known lists merge by key, other lists are replaced."""
+"""Decides how a user's patch joins a pod template: maps merge, known lists merge by key, other lists are replaced."""
 
 from collections.abc import Mapping
 from typing import Any, Final

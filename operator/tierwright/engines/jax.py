@@ -1,4 +1,4 @@
-"""Decides how the project's JAX worker is started on CPUs, NVIDIA GPUs and Neuron devices: image, environment, probes, user."""
+"""Decides how the JAX worker is started on CPUs, NVIDIA GPUs and Neuron devices: image, environment, probes, user."""
 
 from collections.abc import Mapping
 from typing import Final

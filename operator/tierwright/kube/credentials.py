@@ -1,4 +1,4 @@
-"""Finds the credentials for the API server: a kubeconfig that was named, the one of KUBECONFIG, the pod's own, the user's."""
+"""Finds the credentials for the API server: a named kubeconfig, the one of KUBECONFIG, the pod's own, the user's."""
 
 import os
 from pathlib import Path

@@ -31,7 +31,8 @@ class Histogram:
     def above(self, limit: float) -> float:
         """How many observations were above the limit: exact at a bound, linear within a bucket.
 
-        Within the first bucket it is linear from zero. Above the last finite bound nothing is known of the bucket, and all of it counts.
+        Within the first bucket it is linear from zero. Above the last finite bound nothing is known of the bucket, and all
+        of it counts.
         """
         place = bisect_left(self.bounds, limit)
         upper = self.bounds[place]
@@ -44,7 +45,7 @@ class Histogram:
         return self.count - self._before(place) - share * within
 
     def around(self, limit: float) -> tuple[float, float]:
-        """The bounds next to the limit, both equal to it where the histogram resolves it; 0 and infinity stand at the ends."""
+        """The bounds next to the limit, both equal to it where the histogram resolves it; at the ends 0 and infinity."""
         place = bisect_left(self.bounds, limit)
         if self.bounds[place] == limit:
             return limit, limit

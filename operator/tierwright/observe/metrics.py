@@ -1,4 +1,4 @@
-"""Reads from an engine's metrics page (Prometheus text, vLLM's names) the few families that the autoscaler needs, and nothing else.
+"""Reads from an engine's metrics page (Prometheus text, vLLM's names) the few families that the autoscaler needs.
 
 A page of vLLM is 55 kB long and nine lines in ten are not wanted, so one regular expression finds the wanted lines and
 only those are looked at. What is missing, malformed or not a number is left out and told as a fault; it is never zero.

@@ -1,4 +1,4 @@
-"""Reads the pods' figures from a Prometheus server that scrapes them, in place of the pods themselves; the same values come out.
+"""Reads the pods' figures from a Prometheus server that scrapes them, in place of the pods; the same values come out.
 
 One instant query fetches the newest sample of each wanted family of many pods, and when it was taken. A pod is known by the
 label `instance`, which is its address and port unless a relabelling changed it.
@@ -60,7 +60,7 @@ class AnswerError(ValueError):
 
 
 class PrometheusSource:
-    """Reads pods as `Scraper` does; made inside the running event loop, to be closed by ``close`` or as a context manager."""
+    """Reads pods as `Scraper` does; made inside the running event loop, closed by ``close`` or as a context manager."""
 
     def __init__(
         self,
@@ -120,8 +120,12 @@ class PrometheusSource:
     async def _read_some(self, targets: Sequence[Target]) -> dict[str, Scraped]:
         instances = {instance_of(target): target for target in targets}
         fault, words = ScrapeFault.UNREACHABLE, ""
+        began = self._clock()
         try:
             document = await self._ask(query_for(instances, self._settings.matchers))
+            if (took := self._clock() - began) > self._settings.timeout:
+                # The process stood still while the answer waited, so that its ages are of another time.
+                raise TimeoutError(f"{took:g} s")
             samples = samples_of(document)
         except AnswerError as error:
             fault, words = ScrapeFault.REFUSED, str(error)

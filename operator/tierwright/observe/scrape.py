@@ -1,4 +1,4 @@
-"""Reads the metrics pages of many pods at once: bounded in bytes, time and number, so that a pod that hangs harms nobody else."""
+"""Reads many pods' metrics pages at once: bounded in bytes, time and number, so that a pod that hangs harms nobody else."""
 
 import asyncio
 import ssl
@@ -106,12 +106,18 @@ class Scraper:
         page: MetricsPage | None = None
         fault: ScrapeFault | None = None
         words = ""
+        began = self._clock()
         try:
             async with asyncio.timeout(self._settings.timeout):
                 page = parse(await self._text(target, headers))
         except (aiohttp.ClientError, OSError, ValueError) as error:  # a TimeoutError is an OSError
             fault, words = fault_of(error, self._settings.timeout)
-        return Scraped(self._clock(), page, fault, words)
+        ended = self._clock()
+        if page is not None and (took := ended - began) > self._settings.timeout:
+            # The process stood still, while the answer waited: what it tells is as old as that, and would read as a
+            # time without any request.
+            page, fault, words = None, *fault_of(TimeoutError(f"{took:g} s"), self._settings.timeout)
+        return Scraped(ended, page, fault, words)
 
     async def _text(self, target: Target, headers: Mapping[str, str]) -> str:
         host = f"[{target.host}]" if ":" in target.host else target.host

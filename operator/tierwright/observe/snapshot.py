@@ -74,12 +74,12 @@ class ScalingView:
     latency: LatencyView = LatencyView()
     warnings: tuple[str, ...] = ()
     instead_of: int | None = None
-    """The replicas that were asked for when fewer were decided on; None: not fewer. Of another number nothing was decided."""
+    """The replicas that were asked for when fewer were decided on; None: not fewer. Of another number nothing is decided."""
 
 
 @dataclass(frozen=True)
 class ExactnessView:
-    """How far the tier's answers are those of plain decoding, as the status shows it: the least that a ready pod measured."""
+    """How far the answers are those of plain decoding, as the status shows it: the least that a ready pod measured."""
 
     row_exact: bool
     agreement: str

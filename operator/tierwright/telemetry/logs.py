@@ -82,7 +82,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure(level: str, log_format: str, stream: TextIO | None = None) -> None:
-    """Sends all logging to ``stream`` (stderr) as ``text`` or ``json``; other libraries speak from WARNING up unless level is DEBUG."""
+    """Sends all logging to ``stream`` (stderr) as ``text`` or ``json``; libraries speak from WARNING up unless at DEBUG."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     handler.addFilter(_TierFilter())

@@ -88,7 +88,7 @@ class Metrics:
         self.queue_oldest.set_function(oldest)
 
     def set_conditions(self, key: tuple[str, str], conditions: Iterable[tuple[str, str]]) -> None:
-        """Publishes the conditions of the tier of this namespace and name as (type, status); conditions it no longer has are dropped."""
+        """Publishes the conditions of this tier as (type, status); conditions that it no longer has are dropped."""
         current = dict(conditions)
         for type_ in self._condition_types.get(key, frozenset()) - current.keys():
             self._drop(key, type_)

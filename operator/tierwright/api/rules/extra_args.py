@@ -1,7 +1,8 @@
 """Rules on extraArgs: an argument that sets what a typed field or the operator sets is refused in every spelling.
 
-The JAX worker spells its arguments as vLLM does where it has the same. vLLM's parser accepts `_` for `-`, an unambiguous beginning of a name, `--no-` before
-a switch, `=value` glued to a name, a value glued to a one-letter form, and `.key` after the name of a JSON argument.
+The JAX worker spells its arguments as vLLM does where it has the same. vLLM's parser accepts `_` for `-`, an
+unambiguous beginning of a name, `--no-` before a switch, `=value` glued to a name, a value glued to a one-letter form,
+and `.key` after the name of a JSON argument.
 """
 
 from collections.abc import Callable

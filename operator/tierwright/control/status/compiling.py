@@ -55,7 +55,7 @@ def compile_cache_ready(
 
 
 def compile_causes(snapshot: Snapshot) -> tuple[Finding, ...]:
-    """What keeps the Job's pods from running, the first to mend first; while they are waited for it is what the tier waits for."""
+    """What keeps the Job's pods from running, the first to mend first; the tier waits for it while it waits for them."""
     view = snapshot.compile
     if view is None or view.job is None or view.job.ended:
         return ()

@@ -1,4 +1,4 @@
-"""Decides what the status says of how far a tier's answers are exact: what its ready pods told last, if its engine tells at all."""
+"""Decides what the status says of how exact a tier's answers are: what its ready pods told last, if its engine tells."""
 
 from tierwright.api.status import ExactnessStatus
 from tierwright.observe.snapshot import Snapshot

@@ -1,4 +1,4 @@
-"""Decides what the status says of the objectives and of who sets the replicas: ObjectivesMet, ScalingActive, latency, recommendation.
+"""Decides what the status says of objectives and replicas: ObjectivesMet, ScalingActive, latency, recommendation.
 
 After a restart of the operator nothing is known for a while; until then what was said stays, if it was about this spec.
 """
