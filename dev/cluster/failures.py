@@ -1,4 +1,4 @@
-"""Lists the errors whose message alone tells a person what is wrong and what to do; any other is a bug, with its traceback."""
+"""Lists the errors whose message alone tells what is wrong and what to do; any other is a bug, with its traceback."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Runs the same chat requests through both speeds, one after the other, and says how each did: text, tokens over time, caches."""
+"""Runs the same chat requests through both speeds in turn, and says how each did: text, tokens over time, caches."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The control plane is up within 15 s once its programs are built; how long it took is always told, and checked on an idle machine.
+"""The control plane is up within 15 s once it is built; how long it took is always told, and judged on an idle machine.
 
 Nothing else of these tests runs meanwhile, but somebody else may use the machine: then the figures say so and judge nothing.
 """

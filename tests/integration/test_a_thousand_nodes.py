@@ -1,4 +1,4 @@
-"""A thousand nodes: their pools are read whole in bounded memory, a tier finds its own, and the cluster's status stays short.
+"""A thousand nodes: pools are read whole in bounded memory, a tier finds its own, and the cluster's status stays short.
 
 How long each part took is logged (`pytest --log-cli-level=INFO`) and stands in a JUnit report; no test fails on it.
 """

@@ -1,4 +1,4 @@
-"""`make demo CLUSTER=given`: installs on the cluster that KUBECONFIG names, takes all away again, and touches nothing it did not bring.
+"""`make demo CLUSTER=given`: installs on the cluster that KUBECONFIG names, takes all away, and touches nothing else.
 
 The requests need containers: the whole story is told on real nodes by the end-to-end tests.
 """

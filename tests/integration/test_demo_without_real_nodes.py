@@ -1,4 +1,4 @@
-"""`make demo` where real nodes cannot run: it tells its story on kwok's nodes and goes, or stays when asked to, and says what is missing."""
+"""`make demo` where real nodes cannot run: it is told on kwok's nodes, goes or stays as asked, and says what is missing."""
 
 import re
 import subprocess

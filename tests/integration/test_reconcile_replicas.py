@@ -109,7 +109,7 @@ def test_autoscaler_on_the_workload_itself_is_noticed_and_not_fought(k8s: Kubern
 
 
 def test_autoscaler_of_a_dependency_is_noticed_whatever_group_its_maker_is_of(k8s: Kubernetes) -> None:
-    """kserve#5607: KEDA, or what is called otherwise some day, scales by an HPA of Kubernetes' own, and that is what is read."""
+    """kserve#5607: whatever KEDA's group is called some day, it scales by an HPA of Kubernetes' own, and that is read."""
     apply_ready(k8s, tier(scaling={**AUTO, "minReplicas": 1}))
     maker = {
         "apiVersion": "keda.renamed.example/v9",

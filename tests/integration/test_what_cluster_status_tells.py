@@ -1,4 +1,4 @@
-"""`make cluster-status`: without a cluster it says how to start one; with one it names daemons, nodes and kubeconfig; a dead daemon shows."""
+"""`make cluster-status` says how to start a cluster, or names daemons, nodes and kubeconfig; a dead daemon shows."""
 
 import json
 import os

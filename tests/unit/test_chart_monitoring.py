@@ -1,4 +1,4 @@
-"""The chart's monitors, rules and dashboard: each by its own switch, none where the cluster does not know the kind, and all in place."""
+"""The chart's monitors, rules and dashboard: each by its own switch, none of a kind that is not served, all in place."""
 
 import json
 import re

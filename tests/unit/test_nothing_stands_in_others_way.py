@@ -1,8 +1,8 @@
-"""No object that is installed answers for, or stands in the way of, requests of others: no webhook, no API server, no conversion.
+"""No object that is installed stands in the way of others' requests: no webhook, no API server, no conversion.
 
-kubeflow#4511: a webhook that mutates pods was down, and no pod started, its own included. opendatahub-operator#3808: a webhook
-on DELETE failed closed after its service was gone, and its namespace could not be deleted. The same holds for a CRD whose
-conversion webhook is down (no tier can be read) and for an APIService without a server (no namespace ends).
+kubeflow#4511: a webhook that mutates pods was down, and no pod started, its own included. opendatahub-operator#3808: a
+webhook on DELETE failed closed after its service was gone, and its namespace could not be deleted. The same holds for a
+CRD whose conversion webhook is down (no tier can be read) and for an APIService without a server (no namespace ends).
 """
 
 from pathlib import Path
@@ -33,7 +33,7 @@ HARMLESS: Final = {
     "ServiceAccount",
     "ServiceMonitor",
 }
-"""Kinds that the API server asks nothing of when it answers somebody else. A new kind has to be looked at before it is added."""
+"""Kinds of which the API server asks nothing when it answers others. A new kind has to be looked at before it is added."""
 
 Objects = list[dict[str, Any]]
 

@@ -1,4 +1,4 @@
-"""Every field that holds quantities is compared by its amount, and a patch of the user's may set it to none without bound."""
+"""Every field that holds quantities is compared by its amount, and no user's patch may set one without bound."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What there is to report of a compile Job is decided from live objects alone: its own Job, its own pods, the oldest first."""
+"""What there is to report of a compile Job is decided from live objects: its own Job, its own pods, the oldest first."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""One value has one JSON and one digest: no order of keys changes it, every field does, and it stays what stored objects hold."""
+"""One value has one digest: no order of keys changes it, every field does, and it stays what stored objects hold."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""In a shell that uses a local cluster its kubectl and helm come first on PATH; they are never taken for the programs themselves.
+"""In a local cluster's shell its kubectl and helm come first on PATH; they are never taken for the programs themselves.
 
 They were once: each wrapper then called itself, and whatever asked for helm waited for ever.
 """
