@@ -1,4 +1,4 @@
-"""A tier on Inferentia2 becomes Ready: pods and compile Job ask for chips or cores and land in the pool; a full one is told."""
+"""A tier on Inferentia2 becomes Ready: pods and compile Job ask for chips or cores in its pool; a full pool is told."""
 
 from typing import Any, Final
 
