@@ -2,10 +2,9 @@
 
 A trial is one setting of a policy's knobs, replayed in the cheap model on the screening day of days.json. The first is what is shipped;
 then settings are drawn evenly over the knobs' ranges and others move the first knob alone, in turn; the second half lie near the best
-so far. The best of the screening
-are replayed on the other training days as well (finals). Sought is the fewest accelerator-hours of all days together at which 99 % (and 95 %)
-of all requests meet both objectives. Runs are kept outside the repository and not repeated while the policy's code is the same; all
-policies take turns, so that an interrupted run has tuned them alike.
+so far. The best of the screening are replayed on the other training days as well (finals). Sought is the fewest accelerator-hours of all
+days together at which 99 % (and 95 %) of all requests meet both objectives. Runs are kept outside the repository and not repeated while
+the policy's code is the same; all policies take turns, so that an interrupted run has tuned them alike.
 """
 
 import argparse

@@ -4,11 +4,9 @@ Source: llm-d/llm-d guides/workload-autoscaling. Its gateway's flow control hold
 for it, and those that wait for the first ready replica. The guides' bounds (1 to 8 or 10 replicas) give way to the scenario's.
 """
 
-import math
-
 from bench.autoscale.baselines.hpa import LOOP, Behaviour, Steps, for_average
 from bench.autoscale.baselines.knob import Knob
-from bench.autoscale.baselines.loops import Every, bounded
+from bench.autoscale.baselines.loops import Every
 from bench.autoscale.policy import Snapshot
 from tierwright.observe.metrics import MetricsPage, parse
 
@@ -64,7 +62,7 @@ class LlmdQueue:
 class LlmdQueueGuard:
     """keda-epp queue-guard: demand as above, from which replicas that start are taken off before it may grow the fleet.
 
-    Up window 0 s, down window 300 s; after 3 failed readings (KEDA's fallback) one replica is asked for.
+    Up window 0 s, down window 300 s, 100 % in 15 s both ways; with more than 3 failed readings (KEDA's fallback) one replica is asked for.
     """
 
     KNOBS = (
@@ -85,7 +83,8 @@ class LlmdQueueGuard:
     ) -> None:
         self.name = f"llm-d-queue-guard-{queue:g}"
         self._queue, self._running, self._loop = queue, running, Every(LOOP)
-        self._behaviour = Behaviour(least, most, down_window=down_window)
+        step = Steps(15.0, share=1.0)
+        self._behaviour = Behaviour(least, most, down_window=down_window, up=step, down=step)
         self._failed = 0
 
     def tick(self, seen: Snapshot) -> int | None:
@@ -96,7 +95,7 @@ class LlmdQueueGuard:
         if signals is None:
             self._failed += 1
             # The fallback is metric enough for an HPA: it goes through the window like any other.
-            return self._behaviour.follow(seen.now, seen.wanted, 1) if self._failed >= self.FAILURES else None
+            return self._behaviour.follow(seen.now, seen.wanted, 1) if self._failed > self.FAILURES else None
         self._failed = 0
         demand = max(signals[0] / self._queue, signals[1] / self._running)
         if demand > seen.wanted:
@@ -106,7 +105,7 @@ class LlmdQueueGuard:
 
 
 class LlmdTokenAware:
-    """token-aware (experimental): the larger of ceil(backlog / 1.5 s) and ceil(sum of KV use / 0.8).
+    """token-aware (experimental): the larger of ceil(backlog / 1.5 s) and ceil(sum of KV use / 0.8), both AverageValue.
 
     backlog = prompt tokens in flight that no cache holds / V_P, the tokens that a replica prefills in a second (the guide's
     15,928 is a 32B model's on two H100; the scenario's own is given here). The gateway knows each prompt's length; here the mean
@@ -134,7 +133,6 @@ class LlmdTokenAware:
     ) -> None:
         self.name = f"llm-d-token-aware-{backlog:g}"
         self._rate, self._backlog, self._kv, self._loop = prefill_rate, backlog, kv, Every(LOOP)
-        self._bounds = least, most
         self._behaviour = Behaviour(
             least, most, down_window=down_window, up=Steps(up_period, pods=1), down=Steps(300.0, pods=1)
         )
@@ -147,11 +145,12 @@ class LlmdTokenAware:
         if page.waiting is None or page.kv_usage is None:
             return None
         seconds = (page.waiting + seen.queued) * mean_prompt(page) / self._rate
+        n = max(1, seen.wanted)
         asked = max(
-            math.ceil(seconds / self._backlog - 1e-9),
-            math.ceil(page.kv_usage * seen.ready / self._kv - 1e-9),
+            for_average(seconds, self._backlog, n),
+            for_average(page.kv_usage * seen.ready, self._kv, n),
         )
-        return self._behaviour.follow(seen.now, seen.wanted, bounded(asked, *self._bounds))
+        return self._behaviour.follow(seen.now, seen.wanted, asked)
 
 
 def mean_prompt(page: MetricsPage) -> float:

@@ -6,9 +6,9 @@ scenario's bounds in place of its 3 to 8 replicas.
 
 import math
 
-from bench.autoscale.baselines.hpa import LOOP, Behaviour, Steps
+from bench.autoscale.baselines.hpa import LOOP, Behaviour, Steps, for_average
 from bench.autoscale.baselines.knob import Knob
-from bench.autoscale.baselines.loops import Every, Pages, Window, bounded
+from bench.autoscale.baselines.loops import Every, Pages, Window
 from bench.autoscale.policy import Snapshot
 from tierwright.observe.metrics import parse
 
@@ -41,7 +41,7 @@ class SloAware:
         down_window: float = 180.0,
     ) -> None:
         self.name = "llm-d-slo-aware" if scale == 1.0 else f"llm-d-slo-aware-x{scale:g}"
-        self._limits, self._bounds, self._scale = (ttft, tpot), (least, most), scale
+        self._limits, self._scale = (ttft, tpot), scale
         self._high, self._low = high, low
         self._pages, self._strain, self._loop = Pages(60.0), Window(45.0), Every(LOOP)
         self._behaviour = Behaviour(
@@ -66,8 +66,10 @@ class SloAware:
             ):
                 raw = max(raw, ((histogram.quantile(0.9) or 0.0) if histogram else 0.0) / limit)
         self._strain.add(seen.now, min(2.0, raw * self._scale))
-        asked = self.asked(self._strain.mean, max(1, seen.wanted), seen.ready)
-        return self._behaviour.follow(seen.now, seen.wanted, bounded(asked, *self._bounds))
+        n = max(1, seen.wanted)
+        asked = self.asked(self._strain.mean, n, seen.ready)
+        # What the formula asks for is an HPA's metric with AverageValue 1: its tolerance of a tenth comes on top.
+        return self._behaviour.follow(seen.now, seen.wanted, for_average(asked, 1.0, n))
 
     def asked(self, strain: float, provisioned: int, ready: int) -> int:
         """Replicas for a strain, before windows, steps and bounds."""

@@ -28,7 +28,7 @@ def test_requests_before_the_first_replica_count_as_queue() -> None:
 @pytest.mark.parametrize(
     ("waiting", "ready", "starting", "wanted"),
     [
-        (6, 2, 0, 6),
+        (6, 2, 0, 4),  # doubled at most
         (6, 2, 2, 4),  # 6 less the 2 that start is 4, as many as there are
         (7, 2, 2, 5),
         (3, 2, 2, 4),  # less than there are: the window of 300 s holds
@@ -40,11 +40,16 @@ def test_queue_guard_takes_starting_replicas_off_what_it_asks(
     assert LlmdQueueGuard().tick(seen(0, text(waiting=waiting), ready, starting=starting)) == wanted
 
 
-def test_queue_guard_falls_back_to_one_replica_after_three_failures() -> None:
+def test_queue_guard_falls_back_to_one_replica_with_more_than_three_failures() -> None:
     rule = LlmdQueueGuard(down_window=0)
-    assert [rule.tick(seen(now, None, 4)) for now in (0, 15, 30)] == [None, None, 1]
-    assert rule.tick(seen(45, text(waiting=4), 4)) == 4
-    assert rule.tick(seen(60, None, 4)) is None  # a reading between begins the count anew
+    assert [rule.tick(seen(now, None, 4)) for now in (0, 15, 30, 45)] == [None, None, None, 1]
+    assert rule.tick(seen(60, text(waiting=4), 4)) == 4
+    assert rule.tick(seen(75, None, 4)) is None  # a reading between begins the count anew
+
+
+def test_queue_guard_doubles_at_most_in_fifteen_seconds() -> None:
+    assert LlmdQueueGuard().tick(seen(0, text(waiting=9), 1)) == 2
+    assert LlmdQueueGuard().tick(seen(0, text(waiting=9), 3)) == 6
 
 
 def _with_prompts(prompt: float, *, waiting: int = 0, kv: float = 0.0) -> str:
@@ -58,6 +63,13 @@ def test_token_aware_asks_for_the_backlogs_seconds_one_replica_in_three_minutes(
     rule = LlmdTokenAware(prefill_rate=10_000)
     shown = _with_prompts(2_000, waiting=30)  # 6 s of prefill: ceil(6 / 1.5) = 4
     assert follow(rule, shown, 380, 1)[::3] == [2] * 6 + [3] * 6 + [4]
+
+
+def test_token_aware_asks_for_no_change_within_the_hpas_tolerance() -> None:
+    assert LlmdTokenAware(10_000, down_window=0).tick(seen(0, _with_prompts(100, kv=0.75), 4)) == 4  # 0.94
+    assert (
+        LlmdTokenAware(10_000, down_window=0).tick(seen(0, _with_prompts(100, kv=0.5), 4)) == 3
+    )  # 2.5 pods' worth, one at a time
 
 
 def test_token_aware_counts_the_kv_cache_of_all_ready_replicas() -> None:
@@ -81,6 +93,19 @@ def test_token_aware_counts_the_kv_cache_of_all_ready_replicas() -> None:
 )
 def test_slo_aware_outside_its_band(strain: float, provisioned: int, ready: int, asked: int) -> None:
     assert SloAware(1.0, 0.06).asked(strain, provisioned, ready) == asked
+
+
+@pytest.mark.parametrize(("fleet", "size"), [(9, 10), (11, 11)])
+def test_slo_aware_goes_through_an_hpa_whose_tolerance_hides_a_tenth(fleet: int, size: int) -> None:
+    # 0.725 s, the 90th percentile of what lies evenly in 0.5..0.75 s, over a limit that makes it 1.05 times the threshold.
+    rule = SloAware(0.725 / (0.55 * 1.05), 10.0)
+    answers = []
+    for tick in range(12):
+        counters = Counters()
+        for _ in range(10 * (tick + 1)):
+            counters.first(0.6)
+        answers.append(rule.tick(seen(tick * 10.0, page(counters, 1000, 10), fleet)))
+    assert answers[-1] == size
 
 
 def test_slo_aware_takes_a_minute_without_traffic_for_no_strain_and_shrinks_one_in_two_minutes() -> None:
