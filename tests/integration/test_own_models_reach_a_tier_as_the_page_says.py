@@ -89,8 +89,8 @@ def test_the_image_is_run_the_weights_fetched_and_the_programs_compiled(tmp_path
             assert compiling["containers"][0]["image"] == image
             assert compiling["containers"][0]["args"][0] == "compile"
             assert "hf://HuggingFaceTB/SmolLM2-135M-Instruct@main" in str(compiling["initContainers"])
-            serving = eventually(lambda: k8s.get("Deployment", NAME), "the Deployment, once it is compiled")
-            pod: dict[str, Any] = serving["spec"]["template"]["spec"]
+            eventually(lambda: k8s.get("Deployment", NAME), "the Deployment, once it is compiled")
+            pod: dict[str, Any] = k8s.must_get("Deployment", NAME)["spec"]["template"]["spec"]
             assert pod["containers"][0]["image"] == image
             claims = {
                 volume["persistentVolumeClaim"]["claimName"]
