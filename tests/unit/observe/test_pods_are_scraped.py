@@ -150,6 +150,16 @@ async def test_pods_that_hang_do_not_keep_others_from_being_read() -> None:
         assert again[fast.uid].at - started < 0.3, "it is read before those that were slow"
 
 
+async def test_a_page_that_waited_while_the_process_stood_still_is_of_another_time() -> None:
+    clock = iter([100.0, 160.0])
+    async with (
+        pod(good) as target,
+        Scraper(ScrapeSettings(timeout=3.0), clock=lambda: next(clock)) as scraper,
+    ):
+        found = (await scraper.read([target]))[target.uid]
+    assert (found.page, found.fault) == (None, ScrapeFault.TIMED_OUT)
+
+
 async def test_all_pods_together_have_a_budget() -> None:
     async with pod(hanging) as slow:
         hung = [Target(f"hung-{number}", slow.host, slow.port) for number in range(20)]

@@ -243,12 +243,29 @@ async def test_the_time_between_two_samples_is_the_servers_whatever_the_answers_
     app = web.Application()
     app.router.add_post("/api/v1/query", handle)
     async with TestServer(app) as server:
-        settings = PrometheusSettings(str(server.make_url("/")))
+        settings = PrometheusSettings(str(server.make_url("/")), timeout=30.0)
         async with PrometheusSource(settings, clock=lambda: next(clock)) as source:
-            first, second, same, back = [(await source.read([POD]))["a"].at for _ in range(4)]
-    assert second - first == 10.0
+            found = [(await source.read([POD]))["a"] for _ in range(4)]
+    first, second, same, back = [each.at for each in found]
+    assert [each.age for each in found] == [0.0, 7.5, 8.0, 79.0], "how old a sample is, by the server's clock"
+    assert second - first == pytest.approx(10.0)
     assert same == second
     assert back < second, "a server whose clock was set back begins anew"
+
+
+async def test_an_answer_that_waited_while_the_process_stood_still_is_of_another_time() -> None:
+    clock = itertools.count(0.0, 7.7)
+
+    async def handle(_: web.Request) -> web.Response:
+        return web.json_response(answer(series(SAMPLED_AT, "99")))
+
+    app = web.Application()
+    app.router.add_post("/api/v1/query", handle)
+    async with TestServer(app) as server:
+        settings = PrometheusSettings(str(server.make_url("/")), timeout=7.0)
+        async with PrometheusSource(settings, clock=lambda: next(clock)) as source:
+            found = (await source.read([POD]))["a"]
+    assert (found.page, found.fault) == (None, ScrapeFault.TIMED_OUT)
 
 
 def test_addresses_are_matched_whole_and_as_they_are() -> None:
