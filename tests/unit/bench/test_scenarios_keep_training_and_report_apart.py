@@ -13,6 +13,7 @@ import pytest
 from bench.autoscale.scenarios import BURST, DAYS, ON_AND_OFF, RAMP, SCENARIOS, SQUARE, STEP
 from bench.autoscale.synthetic import drawn
 from bench.autoscale.traces import DAY, Request, azure_days, deepseek_day, mooncake_hour, servegen_days
+from tierwright.planning.counters import TPOT_BOUNDS, TTFT_BOUNDS
 
 DATA = Path(__file__).parents[3] / "bench/autoscale/data"
 BY_NAME = {each.name: each for each in SCENARIOS}
@@ -170,3 +171,10 @@ def test_three_times_the_clients_send_three_times_the_requests(small: Path) -> N
     assert all(before.at <= after.at for before, after in pairwise(threefold))
     assert len(threefold) == pytest.approx(3 * len(once), rel=0.1)
     assert set(once) < set(threefold)
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_objectives_lie_on_bounds_of_the_histograms(name: str) -> None:
+    run = BY_NAME[name].run
+    assert run.ttft in TTFT_BOUNDS
+    assert run.tpot in TPOT_BOUNDS
