@@ -20,7 +20,7 @@ check: .venv/.stamp  ## format, lint, types, import contracts, file length, unit
 fix: .venv/.stamp  ## format the code and mend what the linter can
 	@$(RUN) ruff format -q . && $(RUN) ruff check --fix -q .
 
-test: .venv/.stamp  ## all tests: check, the JAX worker, a control plane with kwok, one pass on real nodes
+test: .venv/.stamp  ## all tests: check, the autoscaling benchmark within minutes, the JAX worker, a control plane with kwok, real nodes
 	@$(RUN) bash dev/test.sh
 
 test-worker:  ## the JAX worker's checks and tests, in its own virtual environment

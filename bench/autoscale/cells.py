@@ -45,10 +45,12 @@ def settings(policy: str, scenario: Scenario) -> list[tuple[str, Values]]:
     shipped = {knob.name: knob.shipped for knob in knobs(policy)}
     found = [("shipped", tuple(shipped.items()))]
     if policy == OURS:
-        for promise in PROMISES:
-            values = {**shipped, "allowed": round(1 - promise, 6)}
-            if values != shipped:
-                found.append((f"promise-{100 * promise:g}", tuple(values.items())))
+        promises = (
+            (promise, tuple({**shipped, "allowed": round(1 - promise, 6)}.items())) for promise in PROMISES
+        )
+        found += [
+            (f"promise-{100 * promise:g}", values) for promise, values in promises if values != found[0][1]
+        ]
     for attainment in (0.99, 0.95):
         best = tuned(policy, attainment)
         values = tuple(best.values.items()) if best else ()

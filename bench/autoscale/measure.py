@@ -5,6 +5,7 @@ import json
 import os
 import random
 import time
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, lru_cache
@@ -150,7 +151,8 @@ def requests_digest(name: str, data: Path = DATA) -> str:
     state = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
     known = cache_folder() / "requests" / f"{name}-{state}"
     if not known.exists():
-        drawn = hashlib.sha256(repr(_requests(name, 1, data)[0]).encode()).hexdigest()[:16]
+        values = array("d", (value for request in _requests(name, 1, data)[0] for value in request))
+        drawn = hashlib.sha256(values.tobytes()).hexdigest()[:16]
         known.parent.mkdir(parents=True, exist_ok=True)
         part = known.with_name(f"{known.name}.{os.getpid()}")
         part.write_text(drawn, "utf-8")

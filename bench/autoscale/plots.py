@@ -26,11 +26,19 @@ def draw(results: Mapping[str, Any], folder: Path = FOLDER) -> list[Path]:
         scenario, hardware, cold_start = place
         name = f"autoscaling-{scenario}-{hardware}-{cold_start:g}s"
         written.append(_saved(_frontier(found, place), folder / f"{name}.svg"))
-        if any(
-            "fleet" in row for policy in found.policies(place) for row in found.of(place, policy).get(1, [])
-        ):
+        if fleets(found, place):
             written.append(_saved(_over_time(found, place), folder / f"{name}-fleet.svg"))
     return written
+
+
+def fleets(found: Found, place: Place) -> dict[str, list[list[float]]]:
+    """Fleets over time with the first seed, of the settings as shipped and of the clairvoyant for 99 %."""
+    return {
+        policy: row["fleet"]
+        for policy in found.policies(place)
+        for row in found.of(place, policy).get(1, [])
+        if "fleet" in row and row["variant"] in ("shipped", "0.99")
+    }
 
 
 def _frontier(found: Found, place: Place) -> "Figure":
@@ -60,15 +68,10 @@ def _frontier(found: Found, place: Place) -> "Figure":
 
 def _over_time(found: Found, place: Place) -> "Figure":
     figure, (load, fleet) = _figure(2, 4.6)
-    fleets = {
-        policy: row["fleet"]
-        for policy in found.policies(place)
-        for row in found.of(place, policy).get(1, [])
-        if "fleet" in row and row["variant"] in ("shipped", "0.99")
-    }
-    for policy, each in fleets.items():
+    shown = fleets(found, place)
+    for policy, each in shown.items():
         hours = [_SLOT_HOURS * slot for slot in range(len(each))]
-        if policy == OURS or len(fleets) == 1:
+        if policy == OURS or len(shown) == 1:
             load.fill_between(hours, [slot[0] for slot in each], color="#7a8793", linewidth=0)
         fleet.step(
             *(hours, [slot[1] for slot in each]),
