@@ -122,7 +122,7 @@ SCENARIOS = (
         replace(WHOLE_DAY, ttft=2.5, score_from=7200.0),
         lambda folder, seed: deepseek_day(folder, DAYS["deepseek-r1"]["share_of_each_clients_rate"], seed),
         False,
-        (6, 8, 9, 10, 12),
+        (6, 7, 8, 9, 10),
     ),
     _csv("azure2023-code", (6, 8, 10, 11, 12)),
     _csv("azure2023-conv", (1, 2, 3)),
