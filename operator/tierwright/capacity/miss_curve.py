@@ -2,7 +2,7 @@
 
 The load at which objectives hold lies anywhere from 0.3 to 0.8 of an engine's limit, by traffic and accelerator, so no threshold
 is built in. A request meets its objectives at load u on n replicas with the probability
-`(1 - floor) · 1 / (1 + (u / middle)^steepness) · (1 - clump · min(u, 1) / n^sharing)`: misses that no replica prevents (long prompts),
+`(1 - floor) · 1 / (1 + (u / middle)^steepness) / (1 + clump · u / n^sharing)`: misses that no replica prevents (long prompts),
 saturation, and requests that land behind a burst, which more replicas share out. Without the last factor one replica at night and
 four by day look alike at one load, though one replica misses ten times as often. Saturation, too, sets in later and more steeply where
 more replicas share the arrivals. A grid of such curves is weighed by how well each explains what was seen; the mean curve
@@ -21,8 +21,7 @@ from tierwright.capacity.work import Accelerator
 _FLOORS: Final = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3)
 _MIDDLES: Final = (0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 1.0, 1.5, 3.0)
 _STEEPNESSES: Final = (3.0, 6.0, 12.0)
-_SHARINGS: Final = (1.5, 3.0)
-_BURSTS: Final = ((0.0, 1.5), *product((0.05, 0.15, 0.3, 0.6), _SHARINGS))
+_BURSTS: Final = ((0.0, 1.5), *product((0.05, 0.2, 0.6, 2.0, 6.0), (1.5, 2.5)))
 """Clump and sharing."""
 _SLOPES: Final = tuple(product(_MIDDLES, _STEEPNESSES))
 _SIZE: Final = len(_FLOORS) * len(_SLOPES) * len(_BURSTS)
@@ -30,14 +29,16 @@ _HALF_LIFE: Final = 6 * 3600.0
 """Seconds of traffic after which evidence counts half."""
 _TRIED_HALF_LIFE: Final = 7 * 86_400.0
 """The same for the highest load: a load that held last week is not unknown today."""
+_USUAL_CLUMP: Final = 0.1
+"""What chat has. Traffic in bursts of seconds has fifty times as much, so the prior falls with the logarithm."""
 _MOST_SHARING: Final = 16.0
 """Replicas beyond which further ones smooth the arrivals no more."""
-_NEGLIGIBLE: Final = 1e-6
-"""Share of all weights below which a slope is left out of the mean."""
+_NEGLIGIBLE: Final = 1e-4
+"""Share of all weights below which a curve's shape is left out of the mean."""
 _GRID: Final = 0.02
 _POINTS: Final = 101
 """Loads from 0 to 2 in steps of the grid."""
-_LOADS: Final = tuple(min(1.0, place * _GRID) for place in range(_POINTS))
+_LOADS: Final = tuple(place * _GRID for place in range(_POINTS))
 _BOLD: Final = 1.25
 _LEAST: Final = -1000.0
 """Log-likelihood that no curve falls below, so that what was ruled out for long can come back within a day."""
@@ -61,8 +62,8 @@ class Curve:
 
     def misses(self, load: float, replicas: float = 1.0) -> float:
         """Share of requests that miss at this load per replica."""
-        apart: float = 1 - self.clump * min(load, 1.0) / replicas**self.sharing
-        return 1 - (1 - self.floor) * _unsaturated(load, self.middle, self.steepness, replicas) * apart
+        apart = 1 + self.clump * load / replicas**self.sharing
+        return 1 - (1 - self.floor) * _unsaturated(load, self.middle, self.steepness, replicas) / apart
 
 
 def _unsaturated(load: float, middle: float, steepness: float, replicas: float) -> float:
@@ -86,7 +87,7 @@ def _prior(accelerator: Accelerator) -> tuple[float, ...]:
         -0.5 * ((c.middle - middle) / 0.15) ** 2
         - 0.5 * (math.log(c.steepness / 7) / 0.6) ** 2
         - c.floor / 0.01
-        - c.clump / 0.15
+        - (0.5 * (math.log(c.clump / _USUAL_CLUMP) / 1.5) ** 2 if c.clump else 1.0)
         for c in curves()
     )
 
@@ -94,7 +95,7 @@ def _prior(accelerator: Accelerator) -> tuple[float, ...]:
 def _logarithms(load: float, replicas: float) -> list[tuple[float, float]]:
     """Logarithms of the probabilities of a miss and of a hit, for each curve; no curve is ever certain."""
     slopes = [_unsaturated(load, *slope, replicas) for slope in _SLOPES]
-    bursts = [1 - clump * min(load, 1.0) / replicas**sharing for clump, sharing in _BURSTS]
+    bursts = [1 / (1 + clump * load / replicas**sharing) for clump, sharing in _BURSTS]
     some = [slope * burst for slope in slopes for burst in bursts]
     hits = [min(1 - 1e-4, max(1e-4, (1 - floor) * each)) for floor in _FLOORS for each in some]
     return [(math.log(1 - hit), math.log(hit)) for hit in hits]
@@ -131,24 +132,22 @@ class MissEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """The mean of weighed curves, by slope."""
+    """The mean of weighed curves: what weighs enough to be counted."""
 
-    slopes: tuple[int, ...]
-    """Those that weigh enough to be counted."""
-    alone: tuple[float, ...]
-    """Share that meets where neither saturation nor a burst is, per slope."""
-    clumped: tuple[tuple[float, ...], ...]
-    """What a burst takes of it on one replica at the limit, per sharing."""
+    parts: tuple[tuple[float, int, float, float], ...]
+    """Weight, floor taken off, of a slope with a clump and its sharing."""
 
     def at(self, replicas: float) -> tuple[float, ...]:
         """Share of requests that miss at each load of the grid."""
-        few, many = (replicas**-sharing for sharing in _SHARINGS)
-        left = [1.0] * _POINTS
         saturation = _saturation(min(_MOST_SHARING, replicas))
-        for slope, met, slow, fast in zip(self.slopes, self.alone, *self.clumped, strict=True):
-            burst, table = few * slow + many * fast, saturation[slope]
-            left = [a - (met - burst * load) * b for a, load, b in zip(left, _LOADS, table, strict=True)]
-        return tuple(left)
+        shares = [1.0] * _POINTS
+        for weight, slope, clump, sharing in self.parts:
+            few = clump / replicas**sharing
+            shares = [
+                share - weight * left / (1 + few * load)
+                for share, left, load in zip(shares, saturation[slope], _LOADS, strict=True)
+            ]
+        return tuple(shares)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,21 +222,11 @@ def _mean(logs: Sequence[float]) -> tuple[Mean, float]:
     best = max(logs)
     weights = [math.exp(each - best) for each in logs]
     total, floor = sum(weights), 0.0
-    alone = [0.0] * len(_SLOPES)
-    taken = {sharing: [0.0] * len(_SLOPES) for sharing in _SHARINGS}
-    places = product(_FLOORS, range(len(_SLOPES)), _BURSTS)
-    for weight, (lost, slope, (clump, sharing)) in zip(weights, places, strict=True):
-        share = weight / total
-        floor += share * lost
-        alone[slope] += share * (1 - lost)
-        taken[sharing][slope] += share * (1 - lost) * clump
-    kept = tuple(slope for slope, share in enumerate(alone) if share > _NEGLIGIBLE)
-    rest = (1 - floor - sum(alone[slope] for slope in kept)) / len(kept)
-    return (
-        Mean(
-            kept,
-            tuple(alone[slope] + rest for slope in kept),
-            tuple(tuple(taken[sharing][slope] for slope in kept) for sharing in _SHARINGS),
-        ),
-        floor,
-    )
+    shapes = tuple((slope, *burst) for slope in range(len(_SLOPES)) for burst in _BURSTS)
+    met = dict.fromkeys(shapes, 0.0)
+    for weight, (lost, shape) in zip(weights, product(_FLOORS, shapes), strict=True):
+        floor += weight * lost / total
+        met[shape] += weight * (1 - lost) / total
+    kept = {shape: share for shape, share in met.items() if share > _NEGLIGIBLE}
+    scale = (1 - floor) / sum(kept.values())
+    return Mean(tuple((scale * share, *shape) for shape, share in kept.items())), floor

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from tierwright.capacity.forecast import SLOT
 from tierwright.capacity.learn import work_of
 from tierwright.capacity.miss_curve import learned
 from tierwright.capacity.need import Outlook, backlog_load, cheapest, unavoidable
@@ -10,8 +11,8 @@ from tierwright.capacity.state import TierState
 
 _KNOWN = 60
 """Slots until the forecast's own errors tell how bursty the demand is; the measured dispersion stands in for them, fading."""
-_DEVIATIONS = 2.0
-"""Standard deviations of the arrivals for which there is headroom until then."""
+_DEVIATIONS = 4.0
+"""Standard deviations of a slot's arrivals for which there is headroom until then: a burst is over before a start is."""
 _MARGIN = 0.7
 """Share of a replica's cost that must be saved before one goes: what is enough by a hair is not enough for long."""
 
@@ -61,7 +62,7 @@ def planned(
     allowed += unavoidable(curve, allowed)
     more = backlog_load(backlog, work, demand, ready, horizon)
     unknown = max(0.0, 1 - state.forecast.slots / _KNOWN)
-    more += unknown * state.dispersion.headroom(rate, work, horizon, _DEVIATIONS)
+    more += unknown * state.dispersion.headroom(rate, work, SLOT, _DEVIATIONS)
 
     forecast = state.forecast.glimpsed(demand)
 

@@ -18,7 +18,7 @@ from tierwright.capacity.starts import Starts
 from tierwright.capacity.step_time import StepPoints
 from tierwright.capacity.work import Mix, StepTime
 
-VERSION: Final = 4
+VERSION: Final = 5
 MOST_BYTES: Final = 64 * 1024
 """Bound on the JSON of one tier; a ConfigMap holds 1 MiB."""
 _T = TypeVar("_T")

@@ -132,7 +132,7 @@ def test_the_largest_state_is_bounded() -> None:
         points=StepPoints(tuple((point,) * 16 for _ in range(12))),
         forecast=replace(full.state.forecast, season=season, gaps=(0.123456789,) * len(Forecast().gaps)),
     )
-    assert len(dump(state)) < MOST_BYTES / 2
+    assert len(dump(state)) < 0.6 * MOST_BYTES
 
 
 def test_a_state_without_bound_is_refused() -> None:
