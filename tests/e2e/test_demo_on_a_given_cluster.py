@@ -18,6 +18,7 @@ from tests.support.waiting import eventually
 STEP = re.compile(r"^\[(\d)/8\] (.+)$", re.MULTILINE)
 
 
+@pytest.mark.timeout(1800)  # the worker's image may have to be built first
 def test_the_whole_story_is_told_and_the_cluster_is_left_as_it_was(
     real_cluster: RealCluster,
     tmp_path: Path,
