@@ -180,8 +180,14 @@ def _table(curve: MissCurve, replicas: float) -> tuple[float, ...]:
     """The mean curve, and beyond the known loads no less than the doubt."""
     table = curve.mean.at(replicas)
     known = int(curve.known / _GRID) + 1
-    unknown = zip(table[known:], curve.doubt.at(replicas)[known:], strict=True)
+    unknown = zip(table[known:], _doubted(curve.doubt, replicas)[known:], strict=True)
     return (*table[:known], *(max(share, doubt) for share, doubt in unknown))
+
+
+@lru_cache(maxsize=256)
+def _doubted(doubt: Mean, replicas: float) -> tuple[float, ...]:
+    """The doubt's table: it stays, whatever is learned."""
+    return doubt.at(replicas)
 
 
 def read_off(table: Sequence[float], load: float) -> float:
