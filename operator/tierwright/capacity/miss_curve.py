@@ -62,7 +62,7 @@ class Curve:
 
     def misses(self, load: float, replicas: float = 1.0) -> float:
         """Share of requests that miss at this load per replica."""
-        apart = 1 + self.clump * load / replicas**self.sharing
+        apart: float = 1 + self.clump * load / replicas**self.sharing
         return 1 - (1 - self.floor) * _unsaturated(load, self.middle, self.steepness, replicas) / apart
 
 
