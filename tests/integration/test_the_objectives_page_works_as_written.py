@@ -39,7 +39,7 @@ def test_the_objectives_page_works_as_written(
         eventually(lambda: replicas(k8s, NAME) >= 3, "Auto acts on what was recommended")
         wait_condition(k8s, "ScalingActive", "True", name=NAME)
         wait_condition(k8s, "ObjectivesMet", "True", "ObjectivesKept", name=NAME)
-    assert re.search(r"Message: +\d replicas .*: work for \S+ arrives, .* \(ready=\d .* holds=\S+\)", said)
+    assert re.search(r"Message: +\d replicas .* \(ready=\d .* demand=\S+ .* holds=\S+\)", said)
     assert "of the last hour's requests met all objectives" in said
     assert "created (server dry run)" in said
     scaling = k8s.must_get("InferenceTier", NAME)["spec"]["scaling"]
