@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
@@ -65,6 +66,7 @@ LabelKey = Annotated[str, Field(min_length=1, max_length=317)]
 LabelValue = Annotated[str, Field(pattern=patterns.LABEL_VALUE, max_length=63)]
 
 
+@lru_cache(maxsize=1024)
 def duration_seconds(text: str) -> float:
     """Seconds of a duration such as ``1m30s``.
 

@@ -28,9 +28,9 @@ from tierwright.telemetry.autoscaling_values import (
 def tick_of(decided: Decided, scraped: Iterable[Scraped]) -> Tick:
     """Everything that the tick tells; `scraped` are the readings of the tier's ready pods."""
     tier, settings, plan = decided.look.tier, decided.settings, decided.decision.inputs.plan
-    inputs, memory, now = decided.decision.inputs, decided.memory, decided.look.now
+    inputs = decided.decision.inputs
     objectives = latency_objectives(tier)
-    starts = memory.state.starts
+    starts = decided.memory.state.starts
     return Tick(
         promise=Promise(
             settings.attainment,
@@ -65,8 +65,8 @@ def tick_of(decided: Decided, scraped: Iterable[Scraped]) -> Tick:
         scrape=_outcome(decided, scraped),
         price=_price(tier),
         judged=_judged(decided),
-        first_token=_quantiles(memory.latency.first_token(now)),
-        per_token=_quantiles(memory.latency.per_token(now)),
+        first_token=_quantiles(decided.first_token),
+        per_token=_quantiles(decided.per_token),
         starts=StartSeconds(
             starts.quantile(0.5, settings.cold_start), starts.quantile(0.9, settings.cold_start)
         ),

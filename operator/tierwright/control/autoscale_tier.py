@@ -14,7 +14,7 @@ from tierwright.capacity.samples import Observation, row_of
 from tierwright.capacity.settings import TierSettings
 from tierwright.capacity.state import TierState
 from tierwright.control.decision_words import Words, words_of
-from tierwright.control.latency_window import LatencyWindow
+from tierwright.control.latency_window import LatencyWindow, Percentiles
 from tierwright.control.measuring import Measured, PodRecord, measure
 from tierwright.control.observation import LivePod, observation_of
 from tierwright.control.pod_samples import LatencyObjectives
@@ -87,6 +87,9 @@ class Decided:
     requests: float
     """Requests since the last tick that were held against the objectives."""
     misses: float
+    first_token: Percentiles | None
+    """Of the last minutes."""
+    per_token: Percentiles | None
     idle: bool
 
 
@@ -126,21 +129,22 @@ def decide(memory: Memory, look: Look, timing: LoopTiming) -> Decided:
     row = row_of(observation, look.now, young=0.0)
     new = row_of(replace(observation, pods=measured.fresh, ready=len(measured.fresh)), look.now, young=0.0)
     requests, misses = (0.0, 0.0) if new is None else (new.requests, new.misses)
-    firsts = [each.first_token for each in measured.deltas if each.first_token is not None]
-    per_tokens = [each.per_output_token for each in measured.deltas if each.per_output_token is not None]
+    firsts = [each.first_token for each in measured.deltas]
+    per_tokens = [each.per_output_token for each in measured.deltas]
+    latency = memory.latency.seen(
+        look.now,
+        first_token=[each for each in firsts if each is not None and each.count > 0],
+        per_token=[each for each in per_tokens if each is not None and each.count > 0],
+        requests=requests,
+        misses=misses,
+    )
     after = replace(
         memory,
         state=step.state,
         pods=measured.records,
         looked_at=look.now,
         starts_known=starts.known,
-        latency=memory.latency.seen(
-            look.now,
-            first_token=firsts,
-            per_token=per_tokens,
-            requests=requests,
-            misses=misses,
-        ),
+        latency=latency,
         heard=woken.heard,
     )
     return Decided(
@@ -154,6 +158,8 @@ def decide(memory: Memory, look: Look, timing: LoopTiming) -> Decided:
         ),
         requests=requests,
         misses=misses,
+        first_token=latency.first_token(look.now),
+        per_token=latency.per_token(look.now),
         idle=row is None or (row.arrivals, row.running, row.backlog, row.requests) == (0, 0, 0, 0),
     )
 
@@ -170,7 +176,7 @@ def conclude(decided: Decided) -> Memory:
     """What is remembered and shown after the decision."""
     memory, look, scaling = decided.memory, decided.look, decided.look.tier.spec.scaling
     fresh = _fresh(decided, memory.shown.view if memory.shown is not None else None)
-    first, per_token = memory.latency.first_token(look.now), memory.latency.per_token(look.now)
+    first, per_token = decided.first_token, decided.per_token
     figures = Figures(
         None if first is None else first.p95,
         None if per_token is None else per_token.p95,
