@@ -10,6 +10,7 @@ _WITHIN = ("bench.autoscale.baselines", "tierwright.capacity")
 """Packages whose modules decide; what they are fed (pages, the parser, the model of a fleet) is the same for all policies."""
 
 
+@cache
 def digest(module: str) -> str:
     """Twelve hexadecimal digits over the sources of the module and of those within the deciding packages that it imports."""
     found: set[str] = set()

@@ -9,8 +9,10 @@ from bench.autoscale import cells as grid_of
 from bench.autoscale import measure
 from bench.autoscale.cells import DAYS, ORACLE, OURS, SEEDS, STRONGEST, grid
 from bench.autoscale.measure import GAUGES_ONLY, Cell, key, longest_violation
+from bench.autoscale.policy import Snapshot
 from bench.autoscale.rows import Rows
 from bench.autoscale.run import fill
+from bench.autoscale.scrape import Scraping
 from bench.autoscale.tune import make
 from tests.unit.bench.snapshots import follow, text
 from tierwright.planning.engine import Request
@@ -121,3 +123,31 @@ def test_only_the_last_hour_warms_up_who_learns_nothing(monkeypatch: pytest.Monk
     assert len(short) == 25 * 6
     assert measure.requests_of("servegen-day8", 1, measure.DATA, True) == drawn
     measure.requests_of.cache_clear()
+
+
+def test_who_learns_has_seen_the_day_before_and_goes_on_from_its_size() -> None:
+    run = replace(measure.run_of(CELL), score_from=20_000.0, initial=3)
+    requests = [Request(float(at), 500, 20) for at in range(0, 22_000, 2)]
+    rule = Recorder(4)
+    left, going_on = measure._warmed_up(requests, rule, run, Scraping())
+    assert left[0].at == 20_000 - 3600
+    assert left[-1] == requests[-1]
+    assert max(rule.times) <= left[0].at
+    assert max(rule.times) > left[0].at - 200
+    assert going_on.initial == 4
+    assert measure._warmed_up(requests[10_000:], rule, run, Scraping()) == (requests[10_000:], run)
+
+
+class Recorder:
+    """Asks for one size, and keeps the times of its ticks."""
+
+    name = "recorder"
+
+    def __init__(self, size: int) -> None:
+        self.times: list[float] = []
+        self._size = size
+
+    def tick(self, seen: Snapshot) -> int | None:
+        """The same each time."""
+        self.times.append(seen.now)
+        return self._size
