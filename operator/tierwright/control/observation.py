@@ -84,6 +84,7 @@ def observation_of(
 ) -> Observation:
     """The observation of one tick; `samples` by uid, `wanted` as the workload is asked for, the rest as in Observation.
 
+    `judged` and `queued` are for what a gateway measures in front of the engines; there is none yet, and only a wake-up queues.
     A pod without room does not start, and one whose start failed is counted on no longer.
     """
     moment = datetime.fromtimestamp(now, UTC)
