@@ -48,6 +48,7 @@ def test_busy_outcomes_count_by_their_requests() -> None:
 
 def test_no_work_calls_for_one() -> None:
     assert cheapest(Outlook(((0.0, 1.0),)), CURVE, 100.0, 50) == 1
+    assert Outlook(((0.0, 1.0),)).misses(3, CURVE) == CURVE.misses(0.0, 3)
 
 
 def test_a_rare_burst_that_ten_replicas_would_hardly_soften_calls_for_none_of_them() -> None:
