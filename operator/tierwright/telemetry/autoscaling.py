@@ -94,7 +94,9 @@ class AutoscalingMetrics:
                 names.EXPECTED, "Work foretold for the horizon, in replicas, backlog included."
             ),
             "horizon": gauge(names.HORIZON, "Time until a replica that is asked for now is ready."),
-            "allowed": gauge(names.ALLOWED, "Share of requests that may miss over a day, unpreventable ones included."),
+            "allowed": gauge(
+                names.ALLOWED, "Share of requests that may miss over a day, unpreventable ones included."
+            ),
             "missing": gauge(names.MISSING, "Share of requests that are expected to miss."),
             "floor": gauge(names.FLOOR, "Share of requests that miss however many replicas there are."),
             "holds": gauge(names.HOLDS, "Load per replica up to which the allowance holds."),
