@@ -17,10 +17,10 @@ from tierwright.planning.counters import Counters
 from tierwright.planning.engine import Request
 from tierwright.planning.fleet import Change, Outcome, Run
 
-_LONGEST_MS, _SHORTEST_MS, _GAUGES_MS = 100.0, 50.0, 1000.0
+_LONGEST_MS, _SHORTEST_MS, _GAUGES_MS = 100.0, 10.0, 1000.0
 _ENDED_PER_CALL = 0.5
-_FORGET = 0.02
-"""Weight of a new interval in the rate of ended requests."""
+_REMEMBERED = 1.0
+"""Seconds over which the rate of requests is taken: bursts last no longer, and a mean over one of them hides its misses."""
 _QUEUE_SECONDS = 1.0
 """A replica in a long step is not among the reports of one interval: its queue is what it last was, for so long."""
 
@@ -81,7 +81,8 @@ class Bridge:
             self._ended(traffic, ended)
         seconds = traffic["duration_s"]
         if seconds > 0:
-            self._rate += _FORGET * (ended / seconds - self._rate)
+            now_rate = max(ended, traffic["num_req"]) / seconds
+            self._rate += min(1.0, seconds / _REMEMBERED) * (now_rate - self._rate)
         if now >= self._next - _QUEUE_SECONDS:
             self._note_queues(snapshot["decode_fpm_snapshots"], now)
         if now >= self._next - 1e-6:
