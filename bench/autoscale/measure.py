@@ -220,8 +220,8 @@ def measure(cell: Cell, policy: Policy, run: Run, data: Path, *, days: bool = Fa
 
 
 def _warmed_up(
-    requests: Sequence[Request], policy: Policy, run: Run, scraping: Scraping
-) -> tuple[Sequence[Request], Run]:
+    requests: list[Request], policy: Policy, run: Run, scraping: Scraping
+) -> tuple[list[Request], Run]:
     """Let a policy learn in the cheap model until an hour before the scored time; what is left to run, from the size it ended with.
 
     The day that warms up may hold three times the requests of the scored one, and its engines' step times are a fit of the same tables.
