@@ -27,7 +27,7 @@ from bench.autoscale.tune import (
     read,
     trials_of,
 )
-from bench.autoscale.tuned import tuned
+from bench.autoscale.tuned import FILE, tuned
 
 NOWHERE = Path("/nonexistent")
 
@@ -193,3 +193,14 @@ def test_every_other_of_the_first_trials_moves_the_first_knob_alone() -> None:
     moved = [proposed("llm-d-slo-aware", index, []) for index in (2, 4, 6, 8)]
     assert all(values[knob.name] == knob.shipped for values in moved for knob in others)
     assert [first.share(values[first.name]) for values in moved] == pytest.approx([0.5, 0.25, 0.75, 0.125])
+
+
+def test_what_is_kept_of_the_tuning_fits_the_policies_of_today() -> None:
+    document = json.loads(FILE.read_text("utf-8"))
+    for name, found in document["policies"].items():
+        ranges = {knob.name: knob for knob in knobs(name)}
+        for target in ("0.99", "0.95"):
+            values = found[target]["values"]
+            assert set(values) == set(ranges)
+            assert all(ranges[key].least <= value <= ranges[key].most for key, value in values.items())
+    assert len({found["trials"] for found in document["policies"].values()}) <= 2  # an interrupted turn
