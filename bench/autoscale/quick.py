@@ -11,8 +11,8 @@ from bench.autoscale.page import ANCHOR, aligned, anchor_row
 from bench.autoscale.rows import Row
 from bench.autoscale.tune import knobs
 
-SCENARIOS = ("azure2023-code", "step")
-STATICS = {"azure2023-code": (6, 10), "step": (3, 4)}
+SCENARIOS = ("azure2023-code", "azure2023-conv")
+STATICS = {"azure2023-code": (6, 10), "azure2023-conv": (1, 2)}
 POLICIES = ("keda-waiting", "hpa-running", "llm-d-slo-aware", OURS)
 HEAD = (
     "scenario",
