@@ -134,6 +134,8 @@ def _show_what_it_does(console: Console, tools: Tools) -> str:
     with console.step("Delete the fast tier's Service by hand: it comes back"):
         _delete_service(console, tools)
     with console.step("What a person on call sees"):
+        # A pod that still ends would be counted in the table: "2/1".
+        tools.kubectl("wait", "--for=condition=Reconciling=False", "itier", "--all", "--timeout=120s")
         tiers = tools.kubectl("get", "itier")
         console.say(tiers)
         console.say(tools.kubectl("get", "itier", "smollm2-fast", "-o", f"jsonpath={_CONDITIONS}"))
