@@ -51,7 +51,7 @@ def test_no_file_says_where_packages_come_from(file: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "--index-url=" + "https:" + "//packages.example.org/simple",
+        "--index" + "-url=" + "https:" + "//packages.example.org/simple",
         "wheel @ " + "https:" + "//example.org/wheel.whl",
         "# from mirror.example.net",
         "--trusted-host 10.0.0.1:8080",
