@@ -14,7 +14,15 @@ SHARED: Final = {"worker-base"}
 WANTED: Final = re.compile(r"[a-z0-9][a-z0-9._-]*(\[[a-z0-9,._-]+\])?==\S+( ; \S.*)?")
 HASH: Final = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 HOST: Final = re.compile(r"(?<![\w.-])([a-z0-9-]+\.)+(com|dev|io|net|org)(?![\w.-])|\d+(\.\d+){3}:\d+")
-PLACES: Final = (":" + "//", "--index", "--extra-index", "--find-links", "--trusted-host", "-i ", "-f ")
+PLACES: Final = (
+    ":" + "//",
+    "--ind" + "ex",
+    "--extra-ind" + "ex",
+    "--find-links",
+    "--trusted-host",
+    "-i ",
+    "-f ",
+)
 """What only a line has that says where to look for packages."""
 
 
