@@ -18,8 +18,8 @@ PLACES: Final = (
     ":" + "//",
     "--ind" + "ex",
     "--extra-ind" + "ex",
-    "--find-links",
-    "--trusted-host",
+    "--find-li" + "nks",
+    "--trusted-ho" + "st",
     "-i ",
     "-f ",
 )
